@@ -20,12 +20,12 @@
 //! over io_uring, or by the host in its own time, and decoded from there. As far as nothing checks
 //! a chunk as a whole, only what the boxes need of it is read and decoded. Each chunk is decoded
 //! once and scattered, cast, into every sample that touches it; with a `chunk_cache` it stays, if
-//! the samples that wait need it again sooner than others. A batch whose last chunk is there is
-//! read once more where the config asks for digests, and popped in push order; `batch` shows it to
-//! other libraries as DLPack tensors. On a `device` what workers decode, or what they find to be
-//! streams that it decodes by itself, is copied there in waves; a chunk that it refuses goes back
-//! to the plan, and to a worker. All of it is bounded `jobs`, of which a worker takes one at a
-//! time; threads, ours or the host's, only loop over that (`engine`).
+//! the samples that wait need it again sooner than others. Passes (`finish`) go over a batch whose
+//! last chunk is there: failed samples are filled, digests are made. Then it is popped in push
+//! order; `batch` shows it to other libraries as DLPack tensors. On a `device` what workers decode,
+//! or what they find to be streams that it decodes by itself, is copied there in waves; a chunk
+//! that it refuses goes back to the plan, and to a worker. All of it is bounded `jobs`, of which a
+//! worker takes one at a time; threads, ours or the host's, only loop over that (`engine`).
 //!
 //! Start at [`loader`] (Rust) or include/wavetrain.h (C, and the manual of both).
 //!
@@ -36,7 +36,8 @@
 //! surface    c  loader  batch  handles  info  entries       what callers touch
 //! engine     open  close  calls  schedule  run  threads     who works, and when
 //! jobs       plan/  read/  load  look_up  assemble  sink    one file per kind of work:
-//!            device/  patch  digest  release  failures      take it, do it, settle it
+//!            device/  release  tensors  failures            take it, do it, settle it
+//! finish     patch  digest                                  passes over full batches
 //! state      lock  work  job  flights  claims  shared       what the lock guards
 //! setup      config  settings  geometry  backend            decided once, at open
 //! intake     queue  arrays                                  samples, and what they name
@@ -70,6 +71,7 @@ mod rooms {
     pub mod surface;
 
     pub mod engine;
+    pub mod finish;
     pub mod jobs;
     pub mod state;
 

@@ -21,7 +21,8 @@ const ROOMS: &[(&str, &str)] = &[
     // Who works, and when.
     (
         "engine",
-        "jobs/plan jobs/read jobs state setup intake batch decode wave records cuda os simd base",
+        "jobs/plan jobs/read jobs finish state setup intake batch decode wave records cuda os simd \
+         base",
     ),
     // The kinds of work.
     (
@@ -31,9 +32,10 @@ const ROOMS: &[(&str, &str)] = &[
     ("jobs/read", "jobs state setup device read wave records os base"),
     (
         "jobs",
-        "state setup intake source source/zarr assemble batch decode device read wave \
+        "finish state setup intake source source/zarr assemble batch decode device read wave \
          records cuda os base",
     ),
+    ("finish", "state assemble batch device records cuda os base"),
     // What the lock guards.
     (
         "state",

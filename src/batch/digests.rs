@@ -1,20 +1,17 @@
-//! Digests of the samples of full batches: which pieces of a batch are handed out, and what came
-//! out of them.
+//! Digests of the samples of full batches: what each piece of the pass reads, and what came out of
+//! them.
 //!
-//! In: a slot whose last row was written; shares of pieces, in any order. Out: pieces, each to be
-//! read by one job; a digest for each sample and field, and the sum of a field's.
+//! In: a slot whose last row was written; shares of pieces, in any order. Out: the part of a batch
+//! that a piece is; a digest for each sample and field, and the sum of a field's.
 //!
-//! ```text
-//!  bind (position) ──▶ begin ──▶ take, take, .. ──▶ end, end, .. ──▶ the last end: all are there
-//! ```
-//!
-//! A piece is some whole samples of a field, whose digests are complete with it, or a part of one
-//! sample. Of a loader that was not asked for digests there is no slot and no row here.
+//! A part is some whole samples of a field, whose digests are complete with it, or a piece of one
+//! sample. Of a loader that was not asked for digests there is no row here, and no piece.
 
 use crate::base::arena::{Carver, Table, span_of};
 use crate::base::bill::Item;
 use crate::base::indexes::BatchSlot;
 use crate::base::limits::FIELDS_MAX;
+use crate::batch::pieces::Piece;
 use crate::loops::digest::{WORD_BYTES, digest, mix, share};
 use crate::loops::simd::Level;
 use arrayvec::ArrayVec;
@@ -30,9 +27,9 @@ const SAMPLE_BYTES_MIN: u64 = 512;
 // A part of a sample begins with a word.
 const_assert!(PIECE_BYTES.is_multiple_of(WORD_BYTES as u64));
 
-/// A part of a full batch that one job reads.
+/// What a piece reads of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Piece {
+pub struct Part {
     /// Slot of the batch.
     pub slot: BatchSlot,
     /// Field of the samples.
@@ -53,7 +50,7 @@ pub struct Piece {
     row: usize,
 }
 
-impl Piece {
+impl Part {
     fn is_part(&self) -> bool {
         self.bytes < self.sample_bytes
     }
@@ -117,30 +114,14 @@ impl Cut {
     }
 }
 
-/// How far a batch is.
-#[derive(Clone, Copy, Debug)]
-struct Progress {
-    /// Position of its first sample in the stream.
-    position: u64,
-    samples: u32,
-    /// Field and number of the piece that is handed out next.
-    field: u32,
-    next: u64,
-    /// Pieces that are not over.
-    left: u64,
-}
-
 /// See the module.
 pub struct Digests {
-    slots: &'static mut [Progress],
     cuts: ArrayVec<Cut, { FIELDS_MAX as usize }>,
     samples_per_batch: u32,
     /// Digests, slot by slot, field by field, sample by sample.
     pub table: Table<u64>,
     /// Of each slot and field the sum over its samples.
     sums: &'static mut [u64],
-    /// Slots that have pieces which nobody has, as bits.
-    waiting: u64,
 }
 
 impl Digests {
@@ -156,15 +137,12 @@ impl Digests {
         let cut = if is_whole { Cut::whole } else { Cut::of };
         let cuts: ArrayVec<Cut, { FIELDS_MAX as usize }> =
             sample_bytes.map(|bytes| cut(bytes, samples_per_batch)).collect();
-        let progress = Progress { position: 0, samples: 0, field: 0, next: 0, left: 0 };
         let fields = u64::from(count) * cuts.len() as u64;
         Digests {
-            slots: carver.slice(Item::BatchStates, u64::from(count), &progress),
             table: carver.table(Item::BatchStates, fields * u64::from(samples_per_batch), &0),
             sums: carver.slice(Item::BatchStates, fields, &0),
             cuts,
             samples_per_batch,
-            waiting: 0,
         }
     }
 
@@ -177,15 +155,9 @@ impl Digests {
         self.place(slot, field) * self.samples_per_batch as usize + sample as usize
     }
 
-    /// A batch begins in a slot, whose first sample has this position in the stream.
-    pub fn bind(&mut self, slot: BatchSlot, position: u64) {
-        let progress = &mut self.slots[slot.at()];
-        assert!(progress.left == 0);
-        progress.position = position;
-    }
-
-    /// Every row of the batch in a slot is written: its sums are at nothing.
-    fn clear_slot(&mut self, slot: BatchSlot, samples: u32) {
+    /// Every row of the batch in a slot is written: its sums are at nothing. How many pieces it is
+    /// read in.
+    pub fn begin(&mut self, slot: BatchSlot, samples: u32) -> u64 {
         for field in 0..self.cuts.len() as u32 {
             let place = self.place(slot, field);
             self.sums[place] = 0;
@@ -194,100 +166,64 @@ impl Digests {
                 (row..row + samples as usize).for_each(|row| self.table.write(row, 0));
             }
         }
+        self.cuts.iter().map(|cut| cut.pieces(samples)).sum()
     }
 
-    /// Every row of the batch in a slot is written: its pieces may be read.
-    pub fn begin(&mut self, slot: BatchSlot, samples: u32) {
-        self.clear_slot(slot, samples);
-        let left = self.cuts.iter().map(|cut| cut.pieces(samples)).sum();
-        let progress = &mut self.slots[slot.at()];
-        assert!(progress.left == 0 && left > 0);
-        *progress = Progress { position: progress.position, samples, field: 0, next: 0, left };
-        self.waiting |= 1 << slot.0;
-    }
-
-    /// Whether there is a piece that nobody has.
-    pub fn has_piece(&self) -> bool {
-        self.waiting != 0
-    }
-
-    /// The next piece of the oldest batch that has one.
-    pub fn take(&mut self) -> Option<Piece> {
-        let slots = (0..self.slots.len() as u32).map(BatchSlot);
-        let waiting = slots.filter(|slot| self.waiting & 1 << slot.0 != 0);
-        let slot = waiting.min_by_key(|slot| self.slots[slot.at()].position)?;
-        let Progress { samples, field, next, .. } = self.slots[slot.at()];
-        let piece = self.piece(slot, field, next);
-        let cut = self.cuts[field as usize];
-        let progress = &mut self.slots[slot.at()];
-        progress.next += 1;
-        if progress.next == cut.pieces(samples) {
-            (progress.field, progress.next) = (field + 1, 0);
-            if progress.field as usize == self.cuts.len() {
-                self.waiting &= !(1 << slot.0);
-            }
+    /// What a piece reads.
+    pub fn part(&self, piece: &Piece) -> Part {
+        let Piece { slot, samples, position, mut number, .. } = *piece;
+        let mut field = 0;
+        while number >= self.cuts[field].pieces(samples) {
+            number -= self.cuts[field].pieces(samples);
+            field += 1;
         }
-        Some(piece)
-    }
-
-    /// Piece `number` of a field of the batch in a slot.
-    pub fn piece(&self, slot: BatchSlot, field: u32, number: u64) -> Piece {
-        let Progress { position, samples, .. } = self.slots[slot.at()];
-        let cut = self.cuts[field as usize];
+        let cut = self.cuts[field];
         let (sample, part) = ((number / cut.parts) as u32 * cut.samples, number % cut.parts);
         let first = part * PIECE_BYTES;
-        let bytes = match cut.parts {
-            1 => cut.sample_bytes,
-            _ => PIECE_BYTES.min(cut.sample_bytes - first),
-        };
-        Piece {
+        Part {
             slot,
-            field,
+            field: field as u32,
             sample,
             samples: cut.samples.min(samples - sample),
             first,
-            bytes,
+            bytes: match cut.parts {
+                1 => cut.sample_bytes,
+                _ => PIECE_BYTES.min(cut.sample_bytes - first),
+            },
             sample_bytes: cut.sample_bytes,
             position,
-            row: self.row(slot, field, sample),
+            row: self.row(slot, field as u32, sample),
         }
     }
 
-    /// What came of a piece. True where that was the last of its batch: all digests are there.
-    #[must_use]
-    pub fn end(&mut self, piece: &Piece, sum: u64) -> bool {
-        if piece.is_part() {
-            self.table.write(piece.row, self.table.read(piece.row).wrapping_add(sum));
+    /// What came of a part.
+    pub fn end(&mut self, part: &Part, sum: u64) {
+        if part.is_part() {
+            self.table.write(part.row, self.table.read(part.row).wrapping_add(sum));
         } else {
-            let place = self.place(piece.slot, piece.field);
+            let place = self.place(part.slot, part.field);
             self.sums[place] = self.sums[place].wrapping_add(sum);
         }
-        let progress = &mut self.slots[piece.slot.at()];
-        assert!(progress.left > 0);
-        progress.left -= 1;
-        if progress.left > 0 {
-            return false;
-        }
-        let samples = progress.samples;
-        for field in 0..self.cuts.len() as u32 {
-            if self.cuts[field as usize].parts > 1 {
-                self.close(piece.slot, field, samples);
-            }
-        }
-        true
     }
 
-    /// Makes digests of the sums of all shares of samples.
-    fn close(&mut self, slot: BatchSlot, field: u32, samples: u32) {
-        let (row, place) = (self.row(slot, field, 0), self.place(slot, field));
-        let (bytes, position) =
-            (self.cuts[field as usize].sample_bytes, self.slots[slot.at()].position);
+    /// The last piece is over: makes digests of samples that had several.
+    pub fn close(&mut self, piece: &Piece) {
+        for field in 0..self.cuts.len() as u32 {
+            if self.cuts[field as usize].parts > 1 {
+                self.close_field(piece, field);
+            }
+        }
+    }
+
+    fn close_field(&mut self, piece: &Piece, field: u32) {
+        let (row, place) = (self.row(piece.slot, field, 0), self.place(piece.slot, field));
+        let bytes = self.cuts[field as usize].sample_bytes;
         let mut sum = 0u64;
-        for sample in 0..u64::from(samples) {
+        for sample in 0..u64::from(piece.samples) {
             let row = row + sample as usize;
             let digest = digest(bytes, self.table.read(row));
             self.table.write(row, digest);
-            sum = sum.wrapping_add(mix(position + sample, digest));
+            sum = sum.wrapping_add(mix(piece.position + sample, digest));
         }
         self.sums[place] = sum;
     }
@@ -301,11 +237,5 @@ impl Digests {
     /// The addresses of the sums.
     pub fn sums_span(&self) -> Range<usize> {
         span_of(&*self.sums)
-    }
-
-    /// Forgets all pieces; no job has one.
-    pub fn clear(&mut self) {
-        self.slots.iter_mut().for_each(|progress| progress.left = 0);
-        self.waiting = 0;
     }
 }

@@ -1,9 +1,9 @@
 use super::digests::*;
+use super::pieces::Piece;
 use crate::base::arena::Carver;
 use crate::base::indexes::BatchSlot;
 use crate::loops::digest::{digest, mix, share};
 use crate::loops::simd::Level;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::vec::Vec;
 
 const SLOTS: u32 = 3;
@@ -21,14 +21,20 @@ fn field(number: usize, samples: u32) -> Vec<u8> {
     (0..bytes).map(|at| (mix(at, number as u64) >> 20) as u8).collect()
 }
 
-fn read(piece: &Piece, data: &[Vec<u8>], digests: &Digests) -> u64 {
-    let first = u64::from(piece.sample) * piece.sample_bytes + piece.first;
-    let bytes = &data[piece.field as usize][first as usize..];
-    piece.read(&bytes[..(u64::from(piece.samples) * piece.bytes) as usize], &digests.table)
+fn read(part: &Part, data: &[Vec<u8>], digests: &Digests) -> u64 {
+    let first = u64::from(part.sample) * part.sample_bytes + part.first;
+    let bytes = &data[part.field as usize][first as usize..];
+    part.read(&bytes[..(u64::from(part.samples) * part.bytes) as usize], &digests.table)
 }
 
-fn each_piece(digests: &mut Digests) -> Vec<Piece> {
-    std::iter::from_fn(|| digests.take()).collect()
+/// All pieces of a batch.
+fn begin(digests: &mut Digests, slot: BatchSlot, samples: u32, position: u64) -> Vec<Piece> {
+    let count = digests.begin(slot, samples);
+    let piece = |number| {
+        let is_last = number + 1 == count;
+        Piece { slot, pass: 1, number, is_last, units: 0, samples, position }
+    };
+    (0..count).map(piece).collect()
 }
 
 #[test]
@@ -38,22 +44,21 @@ fn digests_do_not_depend_on_the_order_in_which_pieces_end() {
         let data: Vec<Vec<u8>> = (0..FIELDS.len()).map(|number| field(number, samples)).collect();
         for turn in 0..7 {
             let mut digests = digests();
-            digests.bind(slot, 1000);
-            digests.begin(slot, samples);
-            let mut pieces = each_piece(&mut digests);
-            assert!(!digests.has_piece());
-            let covered = |piece: &Piece| u64::from(piece.samples) * piece.bytes;
+            let pieces = begin(&mut digests, slot, samples, 1000);
+            let mut parts: Vec<Part> = pieces.iter().map(|piece| digests.part(piece)).collect();
+            let covered = |part: &Part| u64::from(part.samples) * part.bytes;
             let all: u64 = FIELDS.iter().sum::<u64>() * u64::from(samples);
-            assert_eq!(pieces.iter().map(covered).sum::<u64>(), all);
+            assert_eq!(parts.iter().map(covered).sum::<u64>(), all);
             if turn % 2 == 1 {
-                pieces.reverse();
+                parts.reverse();
             }
-            let count = pieces.len();
-            pieces.rotate_left(turn * 3 % count);
-            for (number, piece) in pieces.iter().enumerate() {
-                let sum = read(piece, &data, &digests);
-                assert_eq!(digests.end(piece, sum), number + 1 == count);
+            let count = parts.len();
+            parts.rotate_left(turn * 3 % count);
+            for part in &parts {
+                let sum = read(part, &data, &digests);
+                digests.end(part, sum);
             }
+            digests.close(&pieces[0]);
             for (number, bytes) in FIELDS.into_iter().enumerate() {
                 let each = data[number].chunks_exact(bytes as usize);
                 let want: Vec<u64> =
@@ -71,61 +76,33 @@ fn digests_do_not_depend_on_the_order_in_which_pieces_end() {
 fn batches_in_several_slots_are_apart() {
     let mut digests = digests();
     let data: Vec<Vec<u8>> = (0..FIELDS.len()).map(|number| field(number, 2)).collect();
-    for slot in [2, 0] {
-        digests.bind(BatchSlot(slot), 100 - 40 * u64::from(slot));
-        digests.begin(BatchSlot(slot), 2);
+    let [old, new] =
+        [2, 0].map(|slot| begin(&mut digests, BatchSlot(slot), 2, 100 - 40 * u64::from(slot)));
+    for piece in old.iter().chain(&new) {
+        let part = digests.part(piece);
+        let sum = read(&part, &data, &digests);
+        digests.end(&part, sum);
     }
-    let pieces = each_piece(&mut digests);
-    let ended: Vec<u32> = pieces
-        .iter()
-        .filter(|piece| {
-            let sum = read(piece, &data, &digests);
-            digests.end(piece, sum)
-        })
-        .map(|piece| piece.slot.0)
-        .collect();
-    assert_eq!(ended, [2, 0], "the older batch first");
+    digests.close(&new[0]);
+    digests.close(&old[0]);
     let of = |slot: u32| digests.of(BatchSlot(slot), 1, 2).unwrap();
     assert_eq!(of(0).0, of(2).0);
     assert_ne!(of(0).1, of(2).1, "of other positions");
 }
 
 #[test]
-fn a_batch_is_begun_once_and_its_pieces_end_once() {
-    let fails = |step: &mut dyn FnMut()| catch_unwind(AssertUnwindSafe(step)).is_err();
-    let slot = BatchSlot(0);
-    let mut digests = digests();
-    let piece = {
-        digests.begin(slot, 1);
-        digests.take().unwrap()
-    };
-    assert!(fails(&mut || digests.begin(slot, 1)), "begun twice");
-    assert!(fails(&mut || digests.bind(slot, 7)), "bound while it is read");
-    let count = 1 + each_piece(&mut digests).len();
-    for number in 0..count {
-        assert_eq!(digests.end(&piece, 0), number + 1 == count);
-    }
-    assert!(fails(&mut || assert!(digests.end(&piece, 0))), "ended once too often");
-    digests.begin(slot, 1);
-    digests.clear();
-    assert!(!digests.has_piece() && digests.take().is_none());
-    digests.bind(slot, 7);
-}
-
-#[test]
 fn nothing_is_there_where_nothing_was_asked_for() {
     let none = core::iter::empty();
     let mut digests = Digests::carve(&mut Carver::leaked(64), (0, SAMPLES), none, false);
-    assert!(!digests.has_piece() && digests.take().is_none());
+    assert_eq!(digests.begin(BatchSlot(0), 1), 0);
     assert_eq!(digests.of(BatchSlot(0), 0, 1), None);
-    digests.clear();
 }
 
 #[test]
 fn pieces_of_scalars_are_bounded_by_their_number() {
     let mut carver = Carver::leaked(1 << 18);
     let mut digests = Digests::carve(&mut carver, (1, 5000), [1].into_iter(), false);
-    digests.begin(BatchSlot(0), 5000);
-    let samples: Vec<u32> = each_piece(&mut digests).iter().map(|piece| piece.samples).collect();
+    let pieces = begin(&mut digests, BatchSlot(0), 5000, 0);
+    let samples: Vec<u32> = pieces.iter().map(|piece| digests.part(piece).samples).collect();
     assert_eq!(samples, [2048, 2048, 904]);
 }

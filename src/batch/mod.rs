@@ -1,9 +1,10 @@
-//! Batches: the slots that hold them, digests of their samples, and their tensors for other
-//! libraries.
+//! Batches: the slots that hold them, the passes over them, digests of their samples, and their
+//! tensors for other libraries.
 
 pub mod digests;
 pub mod dlpack;
 pub mod exports;
+pub mod pieces;
 pub mod slots;
 
 #[cfg(test)]

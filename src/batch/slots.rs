@@ -1,16 +1,15 @@
 //! Batch slots: which batch is in which slot, how far it is, and what went wrong in it.
 //!
 //! ```text
-//!            begin        complete           pop        release
-//!  Free ───────────▶ Filling ───────▶ Ready ─────▶ Held ───────▶ Releasing ─────┐
-//!   ▲ ▲ ▲             │ │ └▶ Patching ──▲ patched             ▲    │   │ released│
-//!   │ │ │             │ └───────┴▶ Digesting ─▲ digested      │    │   │         │
-//!   │ │ └─drop_failed─┴──▶ Failed                delete_tensor│    ▼   ▼        │
-//!   │ └──────────────────────── unfence ───── Fenced ◀────────┼────┘ Exported   │
-//!   └─────────────────────────────────────────────────────────┴─────────┘ ◀─────┘
+//!         begin        complete       finish        pop        release
+//!  Free ───────▶ Filling ────▶ Finishing ───▶ Ready ────▶ Held ───────▶ Releasing ─────┐
+//!   ▲ ▲ ▲              │                                           ▲    │   │ released│
+//!   │ │ └─drop_failed──┴─▶ Failed                     delete_tensor│    ▼   ▼        │
+//!   │ └────────────────────────────── unfence ───── Fenced ◀───────┼────┘ Exported   │
+//!   └──────────────────────────────────────────────────────────────┴─────────┘ ◀─────┘
 //! ```
 //!
-//! A batch that would be Ready is Digesting first where the config asks for digests.
+//! What passes do to a batch that is Finishing is told in `pieces`.
 //! A slot that is released while tensors of it live is Exported, and Releasing again with the last
 //! of them. One in device memory is Fenced before it is Free: until the device has done what was
 //! queued on it. Reset frees what was not popped. `remaining` counts what is missing: one for the
@@ -26,6 +25,7 @@ use crate::base::cache::hash_words;
 use crate::base::indexes::BatchSlot;
 use crate::base::limits::{FIELDS_MAX, TENSORS_PER_SLOT};
 use crate::base::status::{Failure, Status};
+use crate::batch::pieces::Progress;
 use crate::records::{BoxRecord, Destination, Fed};
 use core::ops::Range;
 use static_assertions::const_assert;
@@ -37,10 +37,8 @@ pub enum SlotState {
     Free,
     /// Being planned, read, decoded.
     Filling,
-    /// Samples that failed must still be filled with pad_value.
-    Patching,
-    /// Every row is written, and read for its digest.
-    Digesting,
+    /// The last chunk is there, and passes go over it.
+    Finishing,
     /// To be popped.
     Ready,
     /// To be reported by pop.
@@ -69,11 +67,15 @@ pub struct PerSample {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Slot {
-    state: SlotState,
-    batch_id: u64,
-    sample_count: u32,
+pub(super) struct Slot {
+    pub(super) state: SlotState,
+    pub(super) batch_id: u64,
+    /// Position of its first sample in the stream.
+    pub(super) position: u64,
+    pub(super) sample_count: u32,
     failed_samples: u32,
+    /// The pass that goes over it.
+    pub(super) pass: Progress,
     /// A sample failed with a status that ends the stream whatever on_error says.
     is_fatal: bool,
     remaining: u64,
@@ -93,6 +95,23 @@ struct Slot {
 const_assert!(TENSORS_PER_SLOT <= u8::BITS);
 
 impl Slot {
+    const FREE: Slot = Slot {
+        state: SlotState::Free,
+        batch_id: 0,
+        position: 0,
+        sample_count: 0,
+        failed_samples: 0,
+        pass: Progress::NONE,
+        is_fatal: false,
+        remaining: 0,
+        generation: 0,
+        failed_at: (u32::MAX, u64::MAX),
+        tensors: [0; FIELDS_MAX as usize],
+        next_tensor: 0,
+        is_touched: false,
+        popped_ns: 0,
+    };
+
     /// Tensors of all fields that live.
     fn live_tensors(&self) -> u32 {
         self.tensors.iter().map(|tensors| tensors.count_ones()).sum()
@@ -111,7 +130,9 @@ impl Slot {
 
 /// See the module.
 pub struct Slots {
-    slots: &'static mut [Slot],
+    pub(super) slots: &'static mut [Slot],
+    /// Slots that have pieces which nobody has, as bits, by who is to do them.
+    pub(super) waiting: [u64; 2],
     failures: &'static mut [Failure],
     /// Chunk number of the failure of each sample, u64::MAX while it has none.
     failed_chunks: &'static mut [u64],
@@ -126,8 +147,6 @@ pub struct Slots {
     /// What boxes cover: of each slot, field by field, sample by sample, the extents.
     pub filled_shape: Table<u64>,
     samples_per_batch: u32,
-    /// Batches are digested before they are popped.
-    are_digested: bool,
     next_begin: u64,
     next_pop: u64,
     /// Set in tokens, so that a batch of another loader is none here.
@@ -142,25 +161,12 @@ impl Slots {
         (count, samples_per_batch): (u32, u32),
         per_sample: &PerSample,
     ) -> Slots {
-        let slot = Slot {
-            state: SlotState::Free,
-            batch_id: 0,
-            sample_count: 0,
-            failed_samples: 0,
-            is_fatal: false,
-            remaining: 0,
-            generation: 0,
-            failed_at: (0, 0),
-            tensors: [0; FIELDS_MAX as usize],
-            next_tensor: 0,
-            is_touched: false,
-            popped_ns: 0,
-        };
         let samples = count as u64 * samples_per_batch as u64;
         let boxes = samples * per_sample.boxes as u64;
         let filled_shape = samples * per_sample.filled_shape as u64;
         Slots {
-            slots: carver.slice(Item::BatchStates, count as u64, &slot),
+            slots: carver.slice(Item::BatchStates, count as u64, &Slot::FREE),
+            waiting: [0; 2],
             failures: carver
                 .slice_from(Item::BatchStates, count as u64, |_| Failure::new(Status::Ok)),
             failed_chunks: carver.slice(Item::BatchStates, samples, &u64::MAX),
@@ -174,7 +180,6 @@ impl Slots {
             ),
             filled_shape: carver.table(Item::BatchStates, filled_shape, &0),
             samples_per_batch,
-            are_digested: per_sample.has_digest,
             next_begin: 0,
             next_pop: 0,
             token_key: 0,
@@ -268,15 +273,15 @@ impl Slots {
     }
 
     /// A slot goes from the state `from` on to `to`.
-    fn go(&mut self, slot: BatchSlot, from: SlotState, to: SlotState) -> &mut Slot {
+    pub(super) fn go(&mut self, slot: BatchSlot, from: SlotState, to: SlotState) -> &mut Slot {
         let entry = &mut self.slots[slot.at()];
         assert!(entry.state == from);
         entry.state = to;
         entry
     }
 
-    /// Begins the next batch in a free slot.
-    pub fn begin(&mut self, slot: BatchSlot, sample_count: u32) -> u64 {
+    /// Begins the next batch in a free slot; its first sample has this position in the stream.
+    pub fn begin(&mut self, slot: BatchSlot, sample_count: u32, position: u64) -> u64 {
         self.go(slot, SlotState::Free, SlotState::Filling);
         assert!(self.slots[slot.at()].live_tensors() == 0);
         let batch_id = self.next_begin;
@@ -285,16 +290,12 @@ impl Slots {
         self.slots[slot.at()] = Slot {
             state: SlotState::Filling,
             batch_id,
+            position,
             sample_count,
-            failed_samples: 0,
-            is_fatal: false,
             remaining: 1,
             generation,
-            failed_at: (u32::MAX, u64::MAX),
-            tensors: [0; FIELDS_MAX as usize],
             next_tensor,
-            is_touched: false,
-            popped_ns: 0,
+            ..Slot::FREE
         };
         for sample in 0..sample_count {
             let row = self.row(slot, sample);
@@ -319,32 +320,16 @@ impl Slots {
         slot.remaining == 0
     }
 
-    /// The last chunk is there: what the slot becomes. `skip`: samples that fail with a status that
-    /// may be skipped do not fail a batch.
-    pub fn complete(&mut self, slot: BatchSlot, skip: bool) -> SlotState {
+    /// The last chunk is there: whether passes go over the batch, which failed else. `skip`:
+    /// samples that fail with a status that may be skipped do not fail a batch.
+    #[must_use]
+    pub fn complete(&mut self, slot: BatchSlot, skip: bool) -> bool {
         let entry = &self.slots[slot.at()];
         assert!(entry.remaining == 0);
-        let to = match (entry.failed_samples, skip && !entry.is_fatal) {
-            (0, _) => self.state_when_whole(),
-            (_, true) => SlotState::Patching,
-            (_, false) => SlotState::Failed,
-        };
-        self.go(slot, SlotState::Filling, to).state
-    }
-
-    /// What a slot becomes whose every row is written.
-    fn state_when_whole(&self) -> SlotState {
-        if self.are_digested { SlotState::Digesting } else { SlotState::Ready }
-    }
-
-    /// The failed samples are filled: what the slot becomes.
-    pub fn patched(&mut self, slot: BatchSlot) -> SlotState {
-        self.go(slot, SlotState::Patching, self.state_when_whole()).state
-    }
-
-    /// The digests of all samples are there.
-    pub fn digested(&mut self, slot: BatchSlot) {
-        self.go(slot, SlotState::Digesting, SlotState::Ready);
+        let is_good = entry.failed_samples == 0 || skip && !entry.is_fatal;
+        let to = if is_good { SlotState::Finishing } else { SlotState::Failed };
+        self.go(slot, SlotState::Filling, to);
+        is_good
     }
 
     /// Notes that chunk number `chunk` of the batch failed for a sample. True where this is the
@@ -491,6 +476,7 @@ impl Slots {
         for slot in self.slots.iter_mut().filter(|slot| slot.is_stream()) {
             slot.state = SlotState::Free;
         }
+        self.waiting = [0; 2];
         self.next_begin = 0;
         self.next_pop = 0;
     }

@@ -1,3 +1,4 @@
+use super::pieces::{Doer, Piece, Pieces};
 use super::slots::*;
 use crate::base::arena::Carver;
 use crate::base::indexes::BatchSlot;
@@ -7,50 +8,45 @@ use crate::records::Destination;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const SLOT: BatchSlot = BatchSlot(0);
+const ONE: Pieces = Pieces { count: 1, units: 0 };
 
 /// One slot for two samples.
 fn slots() -> Slots {
-    slots_with(false)
+    slots_of(1)
 }
 
-/// The same, of samples that have a digest or none.
-fn slots_with(has_digest: bool) -> Slots {
+fn slots_of(count: u32) -> Slots {
     let mut carver = Carver::leaked(1 << 15);
-    let per_sample = PerSample { boxes: 1, filled_shape: 1, takes_fed: false, has_digest };
-    Slots::carve(&mut carver, (1, 2), &per_sample)
+    let per_sample = PerSample { boxes: 1, filled_shape: 1, takes_fed: false, has_digest: false };
+    Slots::carve(&mut carver, (count, 2), &per_sample)
+}
+
+/// A batch begins in a slot, and its last chunk is there.
+fn complete(slots: &mut Slots, slot: BatchSlot) {
+    slots.begin(slot, 2, 40);
+    assert!(slots.sub_remaining(slot, 1));
+    assert!(slots.complete(slot, false));
 }
 
 /// The slot with a popped batch.
 fn held() -> Slots {
     let mut slots = slots();
-    slots.begin(SLOT, 2);
-    assert!(slots.sub_remaining(SLOT, 1));
-    assert_eq!(slots.complete(SLOT, false), SlotState::Ready);
+    complete(&mut slots, SLOT);
+    slots.finish(SLOT);
     slots.pop(SLOT, 7);
     slots
 }
 
-use SlotState::{
-    Digesting, Exported, Failed, Fenced, Filling, Free, Held, Patching, Ready, Releasing,
-};
+use SlotState::{Exported, Failed, Fenced, Filling, Finishing, Free, Held, Ready, Releasing};
 
-const STATES: [SlotState; 10] =
-    [Free, Filling, Patching, Digesting, Ready, Failed, Held, Releasing, Exported, Fenced];
+const STATES: [SlotState; 9] =
+    [Free, Filling, Finishing, Ready, Failed, Held, Releasing, Exported, Fenced];
 
 /// The slot, brought to a state.
 fn in_state(state: SlotState) -> Slots {
-    let mut slots = match state {
-        Free => slots(),
-        Digesting => slots_with(true),
-        _ => held(),
-    };
+    let mut slots = if state == Free { slots() } else { held() };
     match state {
         Free | Held => {}
-        Digesting => {
-            slots.begin(SLOT, 2);
-            assert!(slots.sub_remaining(SLOT, 1));
-            assert_eq!(slots.complete(SLOT, false), Digesting);
-        }
         Releasing => slots.release(SLOT),
         Exported | Fenced => {
             let tensor = (state == Exported).then(|| slots.take_tensor(SLOT, 0).unwrap());
@@ -58,17 +54,20 @@ fn in_state(state: SlotState) -> Slots {
             slots.release(SLOT);
             assert!(!slots.released(SLOT, true));
         }
-        Filling | Patching | Ready | Failed => {
+        Filling | Finishing | Ready | Failed => {
             slots.release(SLOT);
             assert!(slots.released(SLOT, false));
-            slots.begin(SLOT, 2);
-            if state != Filling {
+            slots.begin(SLOT, 2, 0);
+            if state == Failed {
                 let to = Destination { slot: SLOT, field: 0, sample: 1 };
-                if state != Ready {
-                    slots.fail(to, 0, &Failure::new(Status::Decode));
-                }
+                slots.fail(to, 0, &Failure::new(Status::Decode));
+            }
+            if state != Filling {
                 assert!(slots.sub_remaining(SLOT, 1));
-                assert_eq!(slots.complete(SLOT, state == Patching), state);
+                assert_eq!(slots.complete(SLOT, false), state != Failed);
+            }
+            if state == Ready {
+                slots.finish(SLOT);
             }
         }
     }
@@ -80,17 +79,17 @@ fn in_state(state: SlotState) -> Slots {
 fn a_slot_goes_where_its_drawing_says_and_nowhere_else() {
     type Step = (fn(&mut Slots), SlotState, SlotState);
     let steps: [Step; 12] = [
-        (|slots| assert_ne!(slots.begin(SLOT, 2), u64::MAX), Free, Filling),
+        (|slots| assert_ne!(slots.begin(SLOT, 2, 0), u64::MAX), Free, Filling),
         (
             |slots| {
                 assert!(slots.sub_remaining(SLOT, 1));
-                slots.complete(SLOT, false);
+                assert!(slots.complete(SLOT, false));
             },
             Filling,
-            Ready,
+            Finishing,
         ),
-        (|slots| assert_eq!(slots.patched(SLOT), Ready), Patching, Ready),
-        (|slots| slots.digested(SLOT), Digesting, Ready),
+        (|slots| slots.begin_pass(SLOT, 0, ONE, Doer::Workers), Finishing, Finishing),
+        (|slots| slots.finish(SLOT), Finishing, Ready),
         (|slots| assert_ne!(slots.pop(SLOT, 7), 0), Ready, Held),
         (|slots| slots.drop_failed(SLOT), Failed, Free),
         (|slots| slots.release(SLOT), Held, Releasing),
@@ -111,7 +110,7 @@ fn a_slot_goes_where_its_drawing_says_and_nowhere_else() {
     for state in STATES {
         let mut slots = in_state(state);
         slots.reset();
-        let is_stream = matches!(state, Filling | Patching | Digesting | Ready | Failed);
+        let is_stream = matches!(state, Filling | Finishing | Ready | Failed);
         assert_eq!(slots.state(SLOT), if is_stream { Free } else { state });
     }
 }
@@ -137,16 +136,17 @@ fn chunks_are_missing_and_samples_fail_while_a_batch_fills_and_at_no_other_time(
 
 fn completed(status: Status, skip: bool) -> SlotState {
     let mut slots = slots();
-    slots.begin(SLOT, 2);
+    slots.begin(SLOT, 2, 0);
     slots.fail(Destination { slot: SLOT, field: 0, sample: 1 }, 0, &Failure::new(status));
     assert!(slots.sub_remaining(SLOT, 1));
-    slots.complete(SLOT, skip)
+    let _ = slots.complete(SLOT, skip);
+    slots.state(SLOT)
 }
 
 #[test]
 fn skip_goes_on_after_faults_of_the_data_only() {
     assert_eq!(completed(Status::Decode, false), SlotState::Failed);
-    assert_eq!(completed(Status::Decode, true), SlotState::Patching);
+    assert_eq!(completed(Status::Decode, true), SlotState::Finishing);
     assert_eq!(completed(Status::Internal, true), SlotState::Failed);
 }
 
@@ -198,14 +198,64 @@ fn records_are_used_in_turn_and_never_twice_at_a_time() {
 }
 
 #[test]
-fn failed_samples_are_filled_before_a_batch_is_digested() {
-    let mut slots = slots_with(true);
-    slots.begin(SLOT, 2);
-    let to = Destination { slot: SLOT, field: 0, sample: 1 };
-    slots.fail(to, 0, &Failure::new(Status::Decode));
-    assert!(slots.sub_remaining(SLOT, 1));
-    assert_eq!(slots.complete(SLOT, true), Patching);
-    assert_eq!(slots.patched(SLOT), Digesting);
-    slots.digested(SLOT);
+fn pieces_are_handed_out_once_those_of_the_oldest_batch_first() {
+    let mut slots = slots_of(3);
+    for slot in [2, 0, 1].map(BatchSlot) {
+        complete(&mut slots, slot);
+    }
+    for (slot, by) in [(0, Doer::Workers), (1, Doer::Kernels), (2, Doer::Workers)] {
+        slots.begin_pass(BatchSlot(slot), 1, Pieces { count: 2, units: 7 }, by);
+    }
+    let mut taken = |by| -> std::vec::Vec<Piece> {
+        std::iter::from_fn(|| slots.next_piece(by).inspect(|piece| slots.take_piece(piece, by)))
+            .collect()
+    };
+    let pieces = |slots: &[u32]| -> std::vec::Vec<Piece> {
+        let piece = |slot: u32, number| Piece {
+            slot: BatchSlot(slot),
+            pass: 1,
+            number,
+            is_last: number == 1,
+            units: 7,
+            samples: 2,
+            position: 40,
+        };
+        slots.iter().flat_map(|slot| [piece(*slot, 0), piece(*slot, 1)]).collect()
+    };
+    assert_eq!(taken(Doer::Workers), pieces(&[2, 0]));
+    assert_eq!(taken(Doer::Kernels), pieces(&[1]));
+    assert!(!slots.has_piece(Doer::Workers) && !slots.has_piece(Doer::Kernels));
+}
+
+#[test]
+fn a_pass_ends_with_its_last_piece_and_a_slot_with_its_last_pass() {
+    let fails = |step: &mut dyn FnMut()| catch_unwind(AssertUnwindSafe(step)).is_err();
+    let mut slots = slots();
+    complete(&mut slots, SLOT);
+    for number in [0, 2] {
+        slots.begin_pass(SLOT, number, Pieces { count: 3, units: 0 }, Doer::Workers);
+        assert!(fails(&mut || slots.begin_pass(SLOT, number, ONE, Doer::Workers)), "begun twice");
+        let piece = slots.next_piece(Doer::Workers).unwrap();
+        slots.take_piece(&piece, Doer::Workers);
+        assert!(fails(&mut || slots.take_piece(&piece, Doer::Workers)), "taken twice");
+        assert_eq!(slots.end_pieces(SLOT, 1), None);
+        assert!(fails(&mut || slots.finish(SLOT)), "pieces are left");
+        assert_eq!(slots.pieces_left(SLOT), 2);
+        assert_eq!(slots.end_pieces(SLOT, 2), Some(number + 1));
+        assert!(fails(&mut || assert!(slots.end_pieces(SLOT, 1).is_none())), "ended too often");
+    }
+    slots.finish(SLOT);
     assert_eq!(slots.state(SLOT), Ready);
+}
+
+#[test]
+fn reset_forgets_the_pieces_that_nobody_has() {
+    let mut slots = slots();
+    complete(&mut slots, SLOT);
+    slots.begin_pass(SLOT, 0, ONE, Doer::Workers);
+    slots.reset();
+    assert!(!slots.has_piece(Doer::Workers) && slots.next_piece(Doer::Workers).is_none());
+    complete(&mut slots, SLOT);
+    slots.begin_pass(SLOT, 0, ONE, Doer::Workers);
+    assert_eq!(slots.pieces_left(SLOT), 1);
 }

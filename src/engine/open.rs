@@ -22,6 +22,7 @@ use crate::engine::requests::Drafts;
 use crate::engine::stacks::{Stack, Stacks};
 use crate::engine::ways_out::{name_largest_line, no_ring};
 use crate::fail;
+use crate::finish::PASSES;
 use crate::jobs::plan::window::Planner;
 use crate::jobs::read::ring::{RingReader, open_ring};
 use crate::os::asked::Asked;
@@ -285,8 +286,7 @@ fn layout(
     let chunk_memory = carver.region(Item::ChunkCache, settings.cache_memory_bytes);
     let (workers, is_whole) = carve_workers(carver, settings, geometry);
     let (ring, drafts) = (carve_ring(carver, settings), Drafts::carve(carver, settings));
-    let threads = carve_threads(carver, settings);
-    let planners = carve_planner(carver, settings);
+    let (threads, planners) = (carve_threads(carver, settings), carve_planner(carver, settings));
     let states = carve_common(carver, os, settings, geometry, common_scratch);
     let engine = carve_engine(carver, engine.filter(|_| is_whole));
     let make = |(lock, stats, folder): Common| Shared {
@@ -303,6 +303,7 @@ fn layout(
         stats,
         host_bytes: values.host_bytes,
         views: lock.lock().views(),
+        passes: &PASSES,
         tables,
         batches,
         engine,

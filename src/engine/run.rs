@@ -4,8 +4,9 @@
 //! lock is held while files are read, chunks decoded or rows written.
 
 use crate::engine::Engine;
+use crate::finish;
 use crate::jobs::read::{ask, cached, wait};
-use crate::jobs::{assemble, device, digest, load, look, look_array, look_up, parts, patch, plan};
+use crate::jobs::{assemble, device, load, look, look_array, look_up, parts, plan};
 use crate::state::job::Job;
 use crate::state::lock::Locked;
 use crate::state::worker::Worker;
@@ -43,8 +44,7 @@ impl Engine {
             Job::Assemble { wave, first, count, large, slab } => {
                 assemble::run(lock, worker, (wave, first, count), (large, slab))
             }
-            Job::Patch { slot, slab } => patch::run(lock, slot, slab),
-            Job::Digest(piece) => digest::run(lock, &piece),
+            Job::Finish { piece, slab } => finish::run(lock, &piece, slab),
             Job::Device => device::run(lock).1,
         }
     }

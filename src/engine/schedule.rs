@@ -3,8 +3,9 @@
 //! In: the state under the lock. Out: a job for a worker of a role, of the first kind of work that
 //! has one.
 
+use crate::finish;
 use crate::jobs::read::{cached, wait};
-use crate::jobs::{assemble, device, digest, load, look, look_array, look_up, parts, patch, plan};
+use crate::jobs::{assemble, device, load, look, look_array, look_up, parts, plan};
 use crate::state::State;
 use crate::state::job::{Job, Role};
 use crate::state::shared::Shared;
@@ -16,8 +17,7 @@ pub fn next_job(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
     let job = works.iter().find_map(|work| match work {
         Work::Device => Some(device::take(state)),
         Work::Plan => Some(plan::take(state)),
-        Work::Patch => patch::take(state, shared),
-        Work::Digest => digest::take(state),
+        Work::Finish => finish::take(state, shared),
         Work::Assemble => assemble::take(state, shared),
         Work::OwnRead => cached::take(state, shared, role),
         Work::Look => look::take(state, shared),

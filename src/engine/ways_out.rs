@@ -70,7 +70,7 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
     let kept = state.slots.kept();
     let exported = state.slots.in_state(SlotState::Exported);
     let filling =
-        state.slots.in_state(SlotState::Filling) + state.slots.in_state(SlotState::Digesting);
+        state.slots.in_state(SlotState::Filling) + state.slots.in_state(SlotState::Finishing);
     let fenced = if HAS_DEVICES { state.slots.in_state(SlotState::Fenced) } else { 0 };
     let captured = state.device.captured.count_ones();
     let lending = state.device.lending.count_ones();

@@ -10,7 +10,7 @@ use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
 use crate::base::limits::EDGE_RUNS_MAX;
 use crate::base::math::index;
 use crate::base::text::Uri;
-use crate::batch::digests::Piece;
+use crate::batch::digests::Part as DigestPart;
 use crate::cuda::Event;
 use crate::device::{SlabPart, Stream, UNIT_BYTES};
 use crate::read::staged_bytes;
@@ -122,18 +122,18 @@ impl Shared {
 
     /// A sample in its batch slot, of which a job writes what its chunks cover.
     pub fn claim_sample(&self, to: Destination) -> Claim<'static> {
-        // SAFETY: the slot is Filling, or Patching for one job; two chunks of an array never cover
-        // the same element of a box, and a chunk is one job's.
+        // SAFETY: the slot is Filling, or Finishing and patched by one job; two chunks of an array
+        // never cover the same element of a box, and a chunk is one job's.
         unsafe { Claim::new(self.sample_region(to)) }
     }
 
-    /// What a piece has of a batch that is read for its digests.
-    pub fn digested_bytes(&self, piece: &Piece) -> &'static [u8] {
-        let Piece { slot, field, sample, samples, first, bytes, sample_bytes, .. } = *piece;
+    /// What a part has of a batch that is read for its digests.
+    pub fn digested_bytes(&self, part: &DigestPart) -> &'static [u8] {
+        let DigestPart { slot, field, sample, samples, first, bytes, sample_bytes, .. } = *part;
         let place = self.field_region(slot, field, sample + samples);
         let first = u64::from(sample) * sample_bytes + first;
-        // SAFETY: every row of a slot that is Digesting is written, and it stays so until the last
-        // of its pieces is over; nobody has what the consumer may write to before that.
+        // SAFETY: every row of a slot that is read for digests is written, and it stays so until
+        // the last of its pieces is over; nobody has what the consumer may write to before that.
         unsafe { place.part(first, u64::from(samples) * bytes).view() }
     }
 

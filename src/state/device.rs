@@ -66,8 +66,8 @@ pub struct DeviceState {
     pub fenced: u64,
     /// Slots that wait for the end of a capture first, likewise.
     pub captured: u64,
-    /// Slots whose samples a kernel reads for their digests, as bits.
-    pub digesting: u64,
+    /// Slots that the kernels of a pass were queued for, as bits.
+    pub finishing: u64,
     /// Streams that a consumer uses each slot on.
     pub uses: &'static mut [Uses],
     /// A thread has the job, or looks at the device to close it.
@@ -100,7 +100,7 @@ impl DeviceState {
             lending: 0,
             fenced: 0,
             captured: 0,
-            digesting: 0,
+            finishing: 0,
             uses: &mut [],
             is_taken: false,
             polled_ns: 0,
@@ -169,7 +169,7 @@ impl DeviceState {
 
     /// Whether there is something to look at.
     pub fn is_at_work(&self) -> bool {
-        let waits = self.fenced | self.captured | self.lending | self.digesting;
+        let waits = self.fenced | self.captured | self.lending | self.finishing;
         HAS_DEVICES && !self.is_dead() && (self.slabs.busy_count() > 0 || waits != 0)
     }
 
@@ -179,7 +179,7 @@ impl DeviceState {
         self.waves = [(WavePhase::Idle, Submit::NOTHING); RESIDENT_WAVES];
         self.lent_bytes.fill(0);
         self.lending = 0;
-        self.digesting = 0;
+        self.finishing = 0;
         self.lacks_room = false;
     }
 }

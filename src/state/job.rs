@@ -1,9 +1,9 @@
 //! The kinds of work: who does them, and what one bounded piece of each is.
 
 use crate::base::arena::Claim;
-use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
+use crate::base::indexes::{ArraySlot, WaveIndex};
 use crate::base::version::Version;
-use crate::batch::digests::Piece;
+use crate::batch::pieces::Piece;
 use crate::intake::parts::Slice;
 use crate::read::{Lease, Looks, Question};
 use crate::state::scratch::Hold;
@@ -115,15 +115,13 @@ pub enum Job {
         /// Where they go, on their way to a device.
         slab: Option<SlabWriter>,
     },
-    /// Fill the failed samples of a batch.
-    Patch {
-        /// Slot of the batch.
-        slot: BatchSlot,
+    /// Do a piece of a pass over a full batch.
+    Finish {
+        /// The piece.
+        piece: Piece,
         /// Where what is to be done goes, on its way to a device.
         slab: Option<SlabWriter>,
     },
-    /// Read a piece of a full batch for its digests.
-    Digest(Piece),
     /// Submit to the device and look what is done.
     Device,
 }

@@ -18,7 +18,7 @@ pub mod scratch;
 pub mod shared;
 pub mod slab_writer;
 pub mod uses;
-mod whole;
+pub mod whole;
 pub mod work;
 pub mod worker;
 
@@ -183,8 +183,6 @@ pub struct State {
     pub miss_weight: u32,
     /// Metadata loads found no descriptor: leases that had ended by then. They wait for another.
     pub loads_wait_since: Option<u64>,
-    /// Slots whose patching was handed out, as bits.
-    pub patching: u64,
     /// The common scratch.
     pub pool: Pool,
     /// The ring of reads.
@@ -257,7 +255,6 @@ impl State {
             is_cold: false,
             miss_weight: 0,
             loads_wait_since: None,
-            patching: 0,
             pool: Pool::carve(carver, common_scratch),
             ring: RingState::new(settings),
             async_reads: AsyncReads::carve(carver, settings),
@@ -467,12 +464,10 @@ impl State {
         self.kept_failures.clear();
         self.waves.clear(self.async_reads.drop_all());
         self.slots.reset();
-        self.digests.clear();
         if HAS_DEVICES {
             self.device.clear();
         }
         self.plan_wanted = false;
         self.planning = false;
-        self.patching = 0;
     }
 }

@@ -24,6 +24,7 @@ use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
 use crate::source::paths::{folder_path, write_file_path};
 use crate::state::slab_writer::Tiles;
+use crate::state::whole::Pass;
 use crate::wave::{ChunkTask, ReadOp, WaveTables, Way};
 use arrayvec::ArrayVec;
 use core::sync::atomic::AtomicU32;
@@ -60,6 +61,8 @@ pub struct Shared {
     pub batches: Region,
     /// The device; None on the host.
     pub engine: Option<&'static DeviceEngine>,
+    /// What goes over full batches.
+    pub passes: &'static [Pass],
     /// Tiles of the units of each slab.
     pub device_tiles: Table<Tiles>,
     /// Streams of each slab, as writers found them.

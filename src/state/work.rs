@@ -4,8 +4,7 @@
 //! wrong where a file is busy or room is short; then nothing is taken, and whoever ends the lease
 //! or makes room looks again.
 
-use crate::base::indexes::BatchSlot;
-use crate::batch::slots::SlotState;
+use crate::batch::pieces::Doer;
 use crate::cuda::HAS_DEVICES;
 use crate::state::job::Role;
 use crate::state::shared::Shared;
@@ -22,10 +21,8 @@ pub enum Work {
     Look,
     /// Look whether what an array was loaded from is what it was.
     LookArray,
-    /// Fill the failed samples of a batch.
-    Patch,
-    /// Read a full batch for its digests.
-    Digest,
+    /// Do a piece of a pass over a full batch.
+    Finish,
     /// Decode and assemble what is staged.
     Assemble,
     /// Read what nobody began, decoding as it comes; never waits.
@@ -42,13 +39,12 @@ pub enum Work {
     WaitingRead,
 }
 
-const ALL: [Work; 13] = [
+const ALL: [Work; 12] = [
     Work::Device,
     Work::Plan,
     Work::Look,
     Work::LookArray,
-    Work::Patch,
-    Work::Digest,
+    Work::Finish,
     Work::Assemble,
     Work::OwnRead,
     Work::Load,
@@ -123,11 +119,8 @@ impl State {
         if HAS_DEVICES && self.device.lacks_room {
             return works;
         }
-        if self.patch_slot().is_some() {
-            works.0 |= Works::of(&[Work::Patch]).0;
-        }
-        if self.digests.has_piece() && shared.engine().is_none() {
-            works.0 |= Works::of(&[Work::Digest]).0;
+        if self.slots.has_piece(Doer::Workers) {
+            works.0 |= Works::of(&[Work::Finish]).0;
         }
         let (ready, unissued) = self.waves.each_active().fold((false, false), |found, wave| {
             (found.0 | !wave.ready.is_empty(), found.1 | (wave.unissued > 0))
@@ -191,13 +184,6 @@ impl State {
         self.arrays.has_queued() && !(is_short && self.files.leases() > 0) && !is_full
     }
 
-    /// A batch whose failed samples nobody fills yet.
-    pub fn patch_slot(&self) -> Option<BatchSlot> {
-        self.slots.each().find(|slot| {
-            self.slots.state(*slot) == SlotState::Patching && self.patching & (1 << slot.0) == 0
-        })
-    }
-
     fn has_device_work(&self, shared: &Shared, role: Role) -> bool {
         let device = &self.device;
         if shared.engine().is_none() || device.is_dead() || device.is_taken {
@@ -212,6 +198,6 @@ impl State {
 
     /// Whether something waits to be handed to the device.
     pub fn has_for_device(&self) -> bool {
-        self.device.slabs.has_submission() || self.digests.has_piece()
+        self.device.slabs.has_submission() || self.slots.has_piece(Doer::Kernels)
     }
 }

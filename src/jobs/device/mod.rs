@@ -18,8 +18,8 @@ use crate::base::math::index;
 use crate::batch::slots::SlotState;
 use crate::cuda::{DeviceEngine, Fault, RESIDENT_WAVES, Submit};
 use crate::device::{Passes, Stream, StreamKind, StreamStatus, Submission};
+use crate::finish::kernels;
 use crate::jobs::device::lend::send_boxes;
-use crate::jobs::digest::{close_digests, read_batches};
 use crate::jobs::failures::fail_device;
 use crate::jobs::release::fence_captured;
 use crate::state::device::{NAP_MAX_NS, NAP_MIN_NS, WavePhase, bits};
@@ -50,8 +50,8 @@ impl State {
             if chunks == 0 {
                 continue;
             }
-            if self.slots.state(slot) == SlotState::Patching {
-                self.end_patch(slot);
+            if self.slots.state(slot) == SlotState::Finishing {
+                self.end_pieces(shared, slot, chunks);
             } else if self.slots.sub_remaining(slot, chunks) {
                 self.complete_slot(shared, slot);
             }
@@ -84,7 +84,7 @@ fn step(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
     let _context = engine.enter()?;
     let mut progress = fence_captured(lock, engine)?;
     progress |= poll(lock, engine)?;
-    progress |= read_batches(lock, engine)?;
+    progress |= kernels::queue(lock, engine)?;
     progress |= send_boxes(lock, engine)?;
     // Ends: each turn takes a resident wave.
     loop {
@@ -106,6 +106,7 @@ fn poll(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
             WavePhase::Assembling => poll_assemble(lock, engine, &submit)?,
         };
     }
+    progress |= kernels::poll(lock, engine)?;
     Ok(progress | poll_slots(lock, engine)?)
 }
 
@@ -168,24 +169,15 @@ fn poll_assemble(lock: &Lock, engine: &DeviceEngine, submit: &Submit) -> Result<
     Ok(true)
 }
 
-/// Looks at the slots that wait for a consumer, or whose samples are read for their digests.
+/// Looks at the slots that wait for a consumer.
 fn poll_slots(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
-    let (fenced, digesting) = {
-        let device = &lock.lock().device;
-        (device.fenced, device.digesting)
-    };
-    let (mut slots, mut digests) = (0, 0);
+    let fenced = lock.lock().device.fenced;
+    let mut slots = 0;
     for bit in bits(fenced) {
         slots |= u64::from(engine.is_unfenced(bit)?) << bit;
     }
-    for bit in bits(digesting) {
-        digests |= u64::from(engine.is_digested(bit)?) << bit;
-    }
-    if slots | digests == 0 {
+    if slots == 0 {
         return Ok(false);
-    }
-    for slot in bits(digests) {
-        close_digests(lock, BatchSlot(slot), engine.digest_ns(slot));
     }
     let state = &mut *lock.lock();
     state.device.fenced &= !slots;

@@ -232,10 +232,7 @@ impl Planner {
             return true;
         }
         let Some(slot) = state.slots.find(SlotState::Free) else { return false };
-        let batch_id = state.slots.begin(slot, count);
-        if shared.takes_digests() {
-            state.digests.bind(slot, state.queue.front_position());
-        }
+        let batch_id = state.slots.begin(slot, count, state.queue.front_position());
         let boxes = bind_samples(shared, state, (slot, count), self.order);
         let queue = &state.queue;
         let uri_of = |number: u32| queue.uri(queued_box(shared, queue, number));

@@ -1,0 +1,136 @@
+//! Passes over batches whose last chunk is there: which pass a slot is at, and which pieces of it
+//! are handed out.
+//!
+//! In: a slot that is Finishing, and what a pass has to do on it. Out: pieces, those of the oldest
+//! batch first, each for one job; which pass comes next.
+//!
+//! ```text
+//!  complete ─▶ begin_pass ─▶ take_piece, .. ─▶ end_pieces, .. ─▶ the last of them ─▶ finish
+//!                  ▲                                                    │
+//!                  └──────────── the next pass has pieces ──────────────┘
+//! ```
+
+use crate::base::indexes::BatchSlot;
+use crate::batch::slots::{SlotState, Slots};
+
+/// Who does the pieces of a pass.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Doer {
+    /// Workers.
+    Workers,
+    /// Kernels, which the thread of the device queues.
+    Kernels,
+}
+
+/// What a pass has to do on a slot.
+#[derive(Clone, Copy, Debug)]
+pub struct Pieces {
+    /// How many pieces; 0: nothing.
+    pub count: u64,
+    /// Units of a slab that a piece takes on its way to a device.
+    pub units: u32,
+}
+
+impl Pieces {
+    /// Nothing.
+    pub const NONE: Pieces = Pieces { count: 0, units: 0 };
+}
+
+/// A part of a pass over a slot that one job does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// The slot.
+    pub slot: BatchSlot,
+    /// Number of the pass.
+    pub pass: usize,
+    /// Number of the piece.
+    pub number: u64,
+    /// Whether no piece of the pass comes after it.
+    pub is_last: bool,
+    /// Units of a slab that it takes on its way to a device.
+    pub units: u32,
+    /// Samples of the batch.
+    pub samples: u32,
+    /// Position of the first of them in the stream.
+    pub position: u64,
+}
+
+/// How far the pass over a slot is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    number: usize,
+    pieces: Pieces,
+    /// Piece that is handed out next.
+    next: u64,
+    /// Pieces that are not over.
+    left: u64,
+}
+
+impl Progress {
+    pub(super) const NONE: Progress =
+        Progress { number: 0, pieces: Pieces::NONE, next: 0, left: 0 };
+}
+
+impl Slots {
+    /// A pass goes over a slot, on which it has something to do.
+    pub fn begin_pass(&mut self, slot: BatchSlot, number: usize, pieces: Pieces, by: Doer) {
+        let entry = self.go(slot, SlotState::Finishing, SlotState::Finishing);
+        assert!(entry.pass.left == 0 && pieces.count > 0);
+        entry.pass = Progress { number, pieces, next: 0, left: pieces.count };
+        self.waiting[by as usize] |= 1 << slot.0;
+    }
+
+    /// Whether there is a piece that nobody has.
+    pub fn has_piece(&self, by: Doer) -> bool {
+        self.waiting[by as usize] != 0
+    }
+
+    /// The next piece of the oldest batch that has one.
+    pub fn next_piece(&self, by: Doer) -> Option<Piece> {
+        let waiting = self.each().filter(|slot| self.waiting[by as usize] & 1 << slot.0 != 0);
+        let slot = waiting.min_by_key(|slot| self.batch_id(*slot))?;
+        Some(self.piece(slot, self.slots[slot.at()].pass.next))
+    }
+
+    /// Piece `number` of the pass over a slot.
+    pub fn piece(&self, slot: BatchSlot, number: u64) -> Piece {
+        let entry = &self.slots[slot.at()];
+        Piece {
+            slot,
+            pass: entry.pass.number,
+            number,
+            is_last: number + 1 == entry.pass.pieces.count,
+            units: entry.pass.pieces.units,
+            samples: entry.sample_count,
+            position: entry.position,
+        }
+    }
+
+    /// Somebody has the piece that came next.
+    pub fn take_piece(&mut self, piece: &Piece, by: Doer) {
+        let progress = &mut self.slots[piece.slot.at()].pass;
+        assert!(progress.next == piece.number);
+        progress.next += 1;
+        self.waiting[by as usize] &= !(u64::from(piece.is_last) << piece.slot.0);
+    }
+
+    /// Pieces of the pass over a slot that are not over.
+    pub fn pieces_left(&self, slot: BatchSlot) -> u64 {
+        self.slots[slot.at()].pass.left
+    }
+
+    /// Pieces are over. Where they were the last, the number of the pass that comes next.
+    #[must_use]
+    pub fn end_pieces(&mut self, slot: BatchSlot, count: u64) -> Option<usize> {
+        let pass = &mut self.go(slot, SlotState::Finishing, SlotState::Finishing).pass;
+        assert!(pass.left >= count && count > 0);
+        pass.left -= count;
+        (pass.left == 0).then_some(pass.number + 1)
+    }
+
+    /// No pass has anything to do on a slot any more.
+    pub fn finish(&mut self, slot: BatchSlot) {
+        assert!(self.pieces_left(slot) == 0);
+        self.go(slot, SlotState::Finishing, SlotState::Ready);
+    }
+}
