@@ -37,7 +37,7 @@
 //! engine     open  close  calls  schedule  run  threads     who works, and when
 //! jobs       plan/  read/  load  look_up  assemble  sink    one file per kind of work:
 //!            device/  release  tensors  failures            take it, do it, settle it
-//! finish     patch  digest                                  passes over full batches
+//! finish     patch  digest  kernels                         passes over full batches
 //! state      lock  work  job  flights  claims  shared       what the lock guards
 //! setup      config  settings  geometry  backend            decided once, at open
 //! intake     queue  arrays                                  samples, and what they name

@@ -35,7 +35,7 @@ const ROOMS: &[(&str, &str)] = &[
         "finish state setup intake source source/zarr assemble batch decode device read wave \
          records cuda os base",
     ),
-    ("finish", "state assemble batch device records cuda os base"),
+    ("finish", "state assemble batch device records cuda os loops base"),
     // What the lock guards.
     (
         "state",
@@ -51,7 +51,7 @@ const ROOMS: &[(&str, &str)] = &[
     ("source/json", "base"),
     // The stages share records and never name each other.
     ("assemble", "records simd loops base"),
-    ("batch", "records loops base"),
+    ("batch", "records base"),
     ("chunk_cache", "base"),
     ("decode", "records loops base"),
     ("device", "records cuda base"),

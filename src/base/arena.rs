@@ -612,8 +612,22 @@ impl<T: Clone + 'static> Table<T> {
         unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr().add(first), count) }
     }
 
+    /// Elements `[first, first + count)` as a table of their own.
+    pub fn part(&self, first: usize, count: usize) -> Table<T> {
+        assert!(first.checked_add(count).is_some_and(|limit| limit <= self.count));
+        // SAFETY: in bounds, or at the end, by the assertion.
+        Table { start: unsafe { self.start.add(first) }, count, element: PhantomData }
+    }
+
     /// The same table under another name; the protocol holds for both together.
     pub fn share(&self) -> Table<T> {
         Table { start: self.start, count: self.count, element: PhantomData }
+    }
+}
+
+impl Table<u64> {
+    /// The same memory as halves of the words.
+    pub fn halves(&self) -> Table<i32> {
+        Table { start: self.start.cast(), count: 2 * self.count, element: PhantomData }
     }
 }

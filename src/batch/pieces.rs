@@ -5,13 +5,14 @@
 //! batch first, each for one job; which pass comes next.
 //!
 //! ```text
-//!  complete ─▶ begin_pass ─▶ take_piece, .. ─▶ end_pieces, .. ─▶ the last of them ─▶ finish
-//!                  ▲                                                    │
-//!                  └──────────── the next pass has pieces ──────────────┘
+//!  complete ─▶ begin_pass ─▶ take_piece, .. ─▶ end_piece, .. ─▶ the last of them ─▶ finish
+//!                  ▲                                                   │
+//!                  └──────────── the next pass has pieces ─────────────┘
 //! ```
 
 use crate::base::indexes::BatchSlot;
-use crate::batch::slots::{SlotState, Slots};
+use crate::batch::record::SlotState;
+use crate::batch::slots::Slots;
 
 /// Who does the pieces of a pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,20 +21,6 @@ pub enum Doer {
     Workers,
     /// Kernels, which the thread of the device queues.
     Kernels,
-}
-
-/// What a pass has to do on a slot.
-#[derive(Clone, Copy, Debug)]
-pub struct Pieces {
-    /// How many pieces; 0: nothing.
-    pub count: u64,
-    /// Units of a slab that a piece takes on its way to a device.
-    pub units: u32,
-}
-
-impl Pieces {
-    /// Nothing.
-    pub const NONE: Pieces = Pieces { count: 0, units: 0 };
 }
 
 /// A part of a pass over a slot that one job does.
@@ -45,8 +32,6 @@ pub struct Piece {
     pub pass: usize,
     /// Number of the piece.
     pub number: u64,
-    /// Whether no piece of the pass comes after it.
-    pub is_last: bool,
     /// Units of a slab that it takes on its way to a device.
     pub units: u32,
     /// Samples of the batch.
@@ -56,27 +41,30 @@ pub struct Piece {
 }
 
 /// How far the pass over a slot is.
-#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
-    number: usize,
-    pieces: Pieces,
+    number: u32,
+    units: u32,
+    count: u64,
     /// Piece that is handed out next.
     next: u64,
     /// Pieces that are not over.
     left: u64,
 }
 
-impl Progress {
-    pub(super) const NONE: Progress =
-        Progress { number: 0, pieces: Pieces::NONE, next: 0, left: 0 };
-}
-
 impl Slots {
-    /// A pass goes over a slot, on which it has something to do.
-    pub fn begin_pass(&mut self, slot: BatchSlot, number: usize, pieces: Pieces, by: Doer) {
-        let entry = self.go(slot, SlotState::Finishing, SlotState::Finishing);
-        assert!(entry.pass.left == 0 && pieces.count > 0);
-        entry.pass = Progress { number, pieces, next: 0, left: pieces.count };
+    /// A pass goes over a slot in `count` pieces, each of which takes `units` units of a slab.
+    pub fn begin_pass(
+        &mut self,
+        slot: BatchSlot,
+        number: usize,
+        (count, units): (u64, u32),
+        by: Doer,
+    ) {
+        let pass = &mut self.go(slot, SlotState::Finishing, SlotState::Finishing).pass;
+        assert!(pass.left == 0 && count > 0);
+        *pass = Progress { number: number as u32, units, count, next: 0, left: count };
         self.waiting[by as usize] |= 1 << slot.0;
     }
 
@@ -97,10 +85,9 @@ impl Slots {
         let entry = &self.slots[slot.at()];
         Piece {
             slot,
-            pass: entry.pass.number,
+            pass: entry.pass.number as usize,
             number,
-            is_last: number + 1 == entry.pass.pieces.count,
-            units: entry.pass.pieces.units,
+            units: entry.pass.units,
             samples: entry.sample_count,
             position: entry.position,
         }
@@ -111,7 +98,7 @@ impl Slots {
         let progress = &mut self.slots[piece.slot.at()].pass;
         assert!(progress.next == piece.number);
         progress.next += 1;
-        self.waiting[by as usize] &= !(u64::from(piece.is_last) << piece.slot.0);
+        self.waiting[by as usize] &= !(u64::from(progress.next == progress.count) << piece.slot.0);
     }
 
     /// Pieces of the pass over a slot that are not over.
@@ -119,13 +106,13 @@ impl Slots {
         self.slots[slot.at()].pass.left
     }
 
-    /// Pieces are over. Where they were the last, the number of the pass that comes next.
+    /// A piece is over. Where it was the last, the number of the pass that comes next.
     #[must_use]
-    pub fn end_pieces(&mut self, slot: BatchSlot, count: u64) -> Option<usize> {
+    pub fn end_piece(&mut self, slot: BatchSlot) -> Option<usize> {
         let pass = &mut self.go(slot, SlotState::Finishing, SlotState::Finishing).pass;
-        assert!(pass.left >= count && count > 0);
-        pass.left -= count;
-        (pass.left == 0).then_some(pass.number + 1)
+        assert!(pass.left > 0);
+        pass.left -= 1;
+        (pass.left == 0).then_some(pass.number as usize + 1)
     }
 
     /// No pass has anything to do on a slot any more.

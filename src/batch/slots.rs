@@ -23,129 +23,27 @@ use crate::base::arena::{Carver, Table, span_of};
 use crate::base::bill::Item;
 use crate::base::cache::hash_words;
 use crate::base::indexes::BatchSlot;
-use crate::base::limits::{FIELDS_MAX, TENSORS_PER_SLOT};
+use crate::base::limits::TENSORS_PER_SLOT;
 use crate::base::status::{Failure, Status};
-use crate::batch::pieces::Progress;
+pub use crate::batch::record::{PerSample, SlotState};
+use crate::batch::record::{SlotRecord, SlotRows};
 use crate::records::{BoxRecord, Destination, Fed};
 use core::ops::Range;
-use static_assertions::const_assert;
-
-/// State of a slot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SlotState {
-    /// Nobody's.
-    Free,
-    /// Being planned, read, decoded.
-    Filling,
-    /// The last chunk is there, and passes go over it.
-    Finishing,
-    /// To be popped.
-    Ready,
-    /// To be reported by pop.
-    Failed,
-    /// Popped and not released.
-    Held,
-    /// Given back, and somebody is to say what it waits for. Its token is dead.
-    Releasing,
-    /// Released, and kept by tensors that were not deleted.
-    Exported,
-    /// Nobody's, once the device has done what was queued before.
-    Fenced,
-}
-
-/// What a sample has rows for.
-#[derive(Clone, Copy, Debug)]
-pub struct PerSample {
-    /// Boxes.
-    pub boxes: u32,
-    /// Extents that they cover, of all fields.
-    pub filled_shape: u32,
-    /// Boxes may be fed.
-    pub takes_fed: bool,
-    /// It has a digest.
-    pub has_digest: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
-    pub(super) state: SlotState,
-    pub(super) batch_id: u64,
-    /// Position of its first sample in the stream.
-    pub(super) position: u64,
-    pub(super) sample_count: u32,
-    failed_samples: u32,
-    /// The pass that goes over it.
-    pub(super) pass: Progress,
-    /// A sample failed with a status that ends the stream whatever on_error says.
-    is_fatal: bool,
-    remaining: u64,
-    generation: u32,
-    /// Position of the failure that the batch reports.
-    failed_at: (u32, u64),
-    /// Tensor records of each field that live, as bits. None but where the slot is kept.
-    tensors: [u8; FIELDS_MAX as usize],
-    /// Record that is looked at first for the next tensor.
-    next_tensor: u8,
-    /// A tensor was deleted while somebody found out what the slot waits for.
-    is_touched: bool,
-    /// When its batch was popped, where it is kept.
-    popped_ns: u64,
-}
-
-const_assert!(TENSORS_PER_SLOT <= u8::BITS);
-
-impl Slot {
-    const FREE: Slot = Slot {
-        state: SlotState::Free,
-        batch_id: 0,
-        position: 0,
-        sample_count: 0,
-        failed_samples: 0,
-        pass: Progress::NONE,
-        is_fatal: false,
-        remaining: 0,
-        generation: 0,
-        failed_at: (u32::MAX, u64::MAX),
-        tensors: [0; FIELDS_MAX as usize],
-        next_tensor: 0,
-        is_touched: false,
-        popped_ns: 0,
-    };
-
-    /// Tensors of all fields that live.
-    fn live_tensors(&self) -> u32 {
-        self.tensors.iter().map(|tensors| tensors.count_ones()).sum()
-    }
-
-    /// Whether the caller or a tensor keeps it.
-    fn is_kept(&self) -> bool {
-        matches!(self.state, SlotState::Held | SlotState::Releasing | SlotState::Exported)
-    }
-
-    /// Whether it has a batch that was not popped.
-    fn is_stream(&self) -> bool {
-        !self.is_kept() && !matches!(self.state, SlotState::Free | SlotState::Fenced)
-    }
-}
 
 /// See the module.
 pub struct Slots {
-    pub(super) slots: &'static mut [Slot],
+    pub(super) slots: &'static mut [SlotRecord],
     /// Slots that have pieces which nobody has, as bits, by who is to do them.
     pub(super) waiting: [u64; 2],
     failures: &'static mut [Failure],
     /// Chunk number of the failure of each sample, u64::MAX while it has none.
     failed_chunks: &'static mut [u64],
-    /// The callers' tags, slot by slot.
-    pub tags: Table<u64>,
-    /// Status codes of the samples, slot by slot.
-    pub statuses: Table<i32>,
+    /// Tags, status codes and what else there is of each sample.
+    pub rows: SlotRows,
     /// Boxes of the samples, as many for each as one may have, slot by slot.
     pub boxes: Table<BoxRecord>,
     /// What is fed of the boxes, likewise; none where nothing may be fed.
     pub fed: Table<Fed>,
-    /// What boxes cover: of each slot, field by field, sample by sample, the extents.
-    pub filled_shape: Table<u64>,
     samples_per_batch: u32,
     next_begin: u64,
     next_pop: u64,
@@ -163,22 +61,19 @@ impl Slots {
     ) -> Slots {
         let samples = count as u64 * samples_per_batch as u64;
         let boxes = samples * per_sample.boxes as u64;
-        let filled_shape = samples * per_sample.filled_shape as u64;
         Slots {
-            slots: carver.slice(Item::BatchStates, count as u64, &Slot::FREE),
+            slots: carver.slice(Item::BatchStates, count as u64, &SlotRecord::default()),
             waiting: [0; 2],
             failures: carver
                 .slice_from(Item::BatchStates, count as u64, |_| Failure::new(Status::Ok)),
             failed_chunks: carver.slice(Item::BatchStates, samples, &u64::MAX),
-            tags: carver.table(Item::BatchStates, samples, &0),
-            statuses: carver.table(Item::BatchStates, samples, &0),
+            rows: SlotRows::carve(carver, (count, samples_per_batch), per_sample),
             boxes: carver.table(Item::BatchStates, boxes, &BoxRecord::EMPTY),
             fed: carver.table(
                 Item::BatchStates,
                 if per_sample.takes_fed { boxes } else { 0 },
                 &Fed::NOTHING,
             ),
-            filled_shape: carver.table(Item::BatchStates, filled_shape, &0),
             samples_per_batch,
             next_begin: 0,
             next_pop: 0,
@@ -273,7 +168,12 @@ impl Slots {
     }
 
     /// A slot goes from the state `from` on to `to`.
-    pub(super) fn go(&mut self, slot: BatchSlot, from: SlotState, to: SlotState) -> &mut Slot {
+    pub(super) fn go(
+        &mut self,
+        slot: BatchSlot,
+        from: SlotState,
+        to: SlotState,
+    ) -> &mut SlotRecord {
         let entry = &mut self.slots[slot.at()];
         assert!(entry.state == from);
         entry.state = to;
@@ -286,8 +186,8 @@ impl Slots {
         assert!(self.slots[slot.at()].live_tensors() == 0);
         let batch_id = self.next_begin;
         self.next_begin += 1;
-        let Slot { generation, next_tensor, .. } = self.slots[slot.at()];
-        self.slots[slot.at()] = Slot {
+        let SlotRecord { generation, next_tensor, .. } = self.slots[slot.at()];
+        self.slots[slot.at()] = SlotRecord {
             state: SlotState::Filling,
             batch_id,
             position,
@@ -295,12 +195,12 @@ impl Slots {
             remaining: 1,
             generation,
             next_tensor,
-            ..Slot::FREE
+            ..SlotRecord::default()
         };
         for sample in 0..sample_count {
             let row = self.row(slot, sample);
             self.failed_chunks[row] = u64::MAX;
-            self.statuses.write(row, 0);
+            self.rows.statuses(slot).write(sample as usize, 0);
         }
         batch_id
     }
@@ -340,18 +240,21 @@ impl Slots {
         assert!(self.slots[slot.at()].state == SlotState::Filling);
         let row = self.row(slot, sample);
         let before = self.failed_chunks[row];
-        let is_first = self.statuses.read(row) == 0;
+        let statuses = self.rows.statuses(slot);
+        let is_first = statuses.read(sample as usize) == 0;
         if !is_first && chunk >= before {
             return false;
         }
         self.failed_chunks[row] = chunk;
-        self.statuses.write(row, failure.status as i32);
-        let tag = self.tags.read(row);
+        statuses.write(sample as usize, failure.status as i32);
+        let tag = self.rows.tags(slot).read(sample as usize);
         let entry = &mut self.slots[slot.at()];
+        let failed_at = (entry.failed_sample, entry.failed_chunk);
+        let is_lowest = entry.failed_samples == 0 || (sample, chunk) <= failed_at;
         entry.failed_samples += is_first as u32;
         entry.is_fatal |= !failure.status.is_skippable();
-        if (sample, chunk) <= entry.failed_at {
-            entry.failed_at = (sample, chunk);
+        if is_lowest {
+            (entry.failed_sample, entry.failed_chunk) = (sample, chunk);
             let kept = &mut self.failures[slot.at()];
             *kept = failure.clone();
             kept.tag = tag;
@@ -368,7 +271,7 @@ impl Slots {
 
     /// The slot whose batch comes next, if that batch was begun.
     pub fn next_slot(&self) -> Option<BatchSlot> {
-        let waiting = |slot: &Slot| slot.is_stream() && slot.batch_id == self.next_pop;
+        let waiting = |slot: &SlotRecord| slot.is_stream() && slot.batch_id == self.next_pop;
         self.slots.iter().position(waiting).map(|at| BatchSlot(at as u32))
     }
 
@@ -444,7 +347,7 @@ impl Slots {
             .map(|step| (u32::from(entry.next_tensor) + step) % TENSORS_PER_SLOT)
             .find(|number| *live & (1 << number) == 0)?;
         *live |= 1 << number;
-        entry.next_tensor = ((number + 1) % TENSORS_PER_SLOT) as u8;
+        entry.next_tensor = ((number + 1) % TENSORS_PER_SLOT) as u16;
         Some(number)
     }
 
@@ -468,7 +371,7 @@ impl Slots {
 
     /// Tensors that were handed out and not deleted.
     pub fn live_tensors(&self) -> u32 {
-        self.slots.iter().map(Slot::live_tensors).sum()
+        self.slots.iter().map(SlotRecord::live_tensors).sum()
     }
 
     /// Drops every batch that neither the caller nor a tensor keeps; numbers start at 0 again.

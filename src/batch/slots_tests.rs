@@ -1,6 +1,7 @@
-use super::pieces::{Doer, Piece, Pieces};
+use super::pieces::{Doer, Piece};
+use super::record::SlotRows;
 use super::slots::*;
-use crate::base::arena::Carver;
+use crate::base::arena::{Carver, Table};
 use crate::base::indexes::BatchSlot;
 use crate::base::limits::TENSORS_PER_SLOT;
 use crate::base::status::{Failure, Status};
@@ -8,7 +9,7 @@ use crate::records::Destination;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const SLOT: BatchSlot = BatchSlot(0);
-const ONE: Pieces = Pieces { count: 1, units: 0 };
+const ONE: (u64, u32) = (1, 0);
 
 /// One slot for two samples.
 fn slots() -> Slots {
@@ -17,7 +18,7 @@ fn slots() -> Slots {
 
 fn slots_of(count: u32) -> Slots {
     let mut carver = Carver::leaked(1 << 15);
-    let per_sample = PerSample { boxes: 1, filled_shape: 1, takes_fed: false, has_digest: false };
+    let per_sample = PerSample { boxes: 1, filled_shape: 1, takes_fed: false, digests: 0 };
     Slots::carve(&mut carver, (count, 2), &per_sample)
 }
 
@@ -204,7 +205,7 @@ fn pieces_are_handed_out_once_those_of_the_oldest_batch_first() {
         complete(&mut slots, slot);
     }
     for (slot, by) in [(0, Doer::Workers), (1, Doer::Kernels), (2, Doer::Workers)] {
-        slots.begin_pass(BatchSlot(slot), 1, Pieces { count: 2, units: 7 }, by);
+        slots.begin_pass(BatchSlot(slot), 1, (2, 7), by);
     }
     let mut taken = |by| -> std::vec::Vec<Piece> {
         std::iter::from_fn(|| slots.next_piece(by).inspect(|piece| slots.take_piece(piece, by)))
@@ -215,7 +216,6 @@ fn pieces_are_handed_out_once_those_of_the_oldest_batch_first() {
             slot: BatchSlot(slot),
             pass: 1,
             number,
-            is_last: number == 1,
             units: 7,
             samples: 2,
             position: 40,
@@ -233,16 +233,17 @@ fn a_pass_ends_with_its_last_piece_and_a_slot_with_its_last_pass() {
     let mut slots = slots();
     complete(&mut slots, SLOT);
     for number in [0, 2] {
-        slots.begin_pass(SLOT, number, Pieces { count: 3, units: 0 }, Doer::Workers);
+        slots.begin_pass(SLOT, number, (3, 0), Doer::Workers);
         assert!(fails(&mut || slots.begin_pass(SLOT, number, ONE, Doer::Workers)), "begun twice");
         let piece = slots.next_piece(Doer::Workers).unwrap();
         slots.take_piece(&piece, Doer::Workers);
         assert!(fails(&mut || slots.take_piece(&piece, Doer::Workers)), "taken twice");
-        assert_eq!(slots.end_pieces(SLOT, 1), None);
+        assert_eq!(slots.end_piece(SLOT), None);
         assert!(fails(&mut || slots.finish(SLOT)), "pieces are left");
         assert_eq!(slots.pieces_left(SLOT), 2);
-        assert_eq!(slots.end_pieces(SLOT, 2), Some(number + 1));
-        assert!(fails(&mut || assert!(slots.end_pieces(SLOT, 1).is_none())), "ended too often");
+        assert_eq!(slots.end_piece(SLOT), None);
+        assert_eq!(slots.end_piece(SLOT), Some(number + 1));
+        assert!(fails(&mut || assert!(slots.end_piece(SLOT).is_none())), "ended too often");
     }
     slots.finish(SLOT);
     assert_eq!(slots.state(SLOT), Ready);
@@ -258,4 +259,36 @@ fn reset_forgets_the_pieces_that_nobody_has() {
     complete(&mut slots, SLOT);
     slots.begin_pass(SLOT, 0, ONE, Doer::Workers);
     assert_eq!(slots.pieces_left(SLOT), 1);
+}
+
+#[test]
+fn the_rows_of_slots_share_no_byte() {
+    // An odd number of samples: status codes end within a word.
+    let per_sample = PerSample { boxes: 1, filled_shape: 2, takes_fed: false, digests: 2 };
+    let rows = SlotRows::carve(&mut Carver::leaked(1 << 12), (3, 3), &per_sample);
+    let words = |slot: u32| {
+        let slot = BatchSlot(slot);
+        let [first, second] = [0, 1].map(|field| rows.digests(slot, field));
+        [rows.tags(slot), rows.filled_shape(slot), first.0, first.1, second.0, second.1]
+    };
+    let mut next = 0;
+    let mut each = |check: &dyn Fn(&Table<u64>, usize, u64), status: &dyn Fn(u32, usize, u64)| {
+        next = 0;
+        for slot in 0..3 {
+            for table in words(slot) {
+                (0..table.len()).for_each(|at| (check(&table, at, next), next += 1).0);
+            }
+            (0..3).for_each(|at| (status(slot, at, next), next += 1).0);
+        }
+        next
+    };
+    let statuses = |slot| rows.statuses(BatchSlot(slot));
+    each(&|table, at, n| table.write(at, n), &|slot, at, n| statuses(slot).write(at, n as i32));
+    let count = each(&|table, at, n| assert_eq!(table.read(at), n), &|slot, at, n| {
+        assert_eq!(statuses(slot).read(at), n as i32);
+    });
+    // Three tags and status codes, six extents, three digests of two fields and their sums.
+    assert_eq!(count, 3 * (3 + 3 + 6 + 2 * 4));
+    let spans = [0, 1, 2].map(|slot| rows.span(BatchSlot(slot)));
+    assert!(spans[0].end == spans[1].start && spans[1].end == spans[2].start);
 }

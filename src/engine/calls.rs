@@ -288,18 +288,20 @@ impl Engine {
         let state = &*self.lock.lock();
         let Some(slot) = state.slots.held(token) else { return Err(no_such_batch(token)) };
         check_field(self.shared, field)?;
-        let row = self.shared.sample_row(slot, 0);
-        let sample_count = state.slots.sample_count(slot);
+        let (rows, sample_count) = (&state.slots.rows, state.slots.sample_count(slot));
         Ok(BatchView {
             data: self.shared.field_region(slot, field, sample_count),
             sample_count,
             failed_samples: state.slots.failed_samples(slot),
             ready_stream: self.shared.engine().map(|engine| engine.ready_stream(slot.0)),
             batch_id: state.slots.batch_id(slot),
-            tags: state.slots.tags.rows(row, sample_count as usize),
-            statuses: state.slots.statuses.rows(row, sample_count as usize),
+            tags: rows.tags(slot).rows(0, sample_count as usize),
+            statuses: rows.statuses(slot).rows(0, sample_count as usize),
             filled_shape: self.shared.filled_shape(slot, field, sample_count),
-            digests: state.digests.of(slot, field, sample_count),
+            digests: self.shared.takes_digests().then(|| {
+                let (digests, sum) = rows.digests(slot, field as usize);
+                (digests.rows(0, sample_count as usize), sum.read(0))
+            }),
         })
     }
 

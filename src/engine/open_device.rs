@@ -55,7 +55,7 @@ pub fn open_engine(
     }
     let (assemble, rest) = unpack(&ASSEMBLE, scratch, why)?;
     let (mut digest, mut decode, mut frames, mut rest) = (None, None, None, rest);
-    if settings.per_sample.has_digest {
+    if settings.per_sample.digests > 0 {
         (digest, rest) = unpack(&DIGEST, rest, why).map(|(text, rest)| (Some(text), rest))?;
     }
     if geometry.device.streams > 0 {

@@ -14,48 +14,35 @@ fn kernels(piece: &Piece) -> &'static Kernels {
     kernels
 }
 
-/// Queues the pieces that wait; whether there was one. In an entered context.
+/// Queues the passes that wait; whether there was one. In an entered context.
 pub fn queue(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
     let mut progress = false;
-    // Ends: the pieces of a slot are counted, and its next pass begins when this thread has seen
-    // that they have run.
+    // Ends: the next pass of a slot begins when this thread has seen that the one before has run.
     loop {
-        let piece = {
-            let slots = &mut lock.lock().slots;
-            let piece = slots.next_piece(Doer::Kernels);
-            piece.inspect(|piece| slots.take_piece(piece, Doer::Kernels))
-        };
-        let Some(piece) = piece else { return Ok(progress) };
-        if piece.number == 0 {
-            engine.begin_digests(piece.slot.0)?;
-        }
+        let Some(piece) = lock.lock().slots.next_piece(Doer::Kernels) else { return Ok(progress) };
+        engine.begin_digests(piece.slot.0)?;
         (kernels(&piece).queue)(lock, engine, &piece)?;
-        if piece.is_last {
-            engine.end_digests(piece.slot.0)?;
-            lock.lock().device.finishing |= 1 << piece.slot.0;
-        }
+        engine.end_digests(piece.slot.0)?;
+        let state = &mut *lock.lock();
+        state.slots.take_piece(&piece, Doer::Kernels);
+        state.device.finishing |= 1 << piece.slot.0;
         progress = true;
     }
 }
 
 /// Looks whether those of some slots have run; whether they have.
 pub fn poll(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
-    let (shared, mut progress) = (lock.shared, false);
+    let mut progress = false;
     let finishing = lock.lock().device.finishing;
-    for slot in bits(finishing) {
-        if !engine.is_digested(slot)? {
-            continue;
+    for slot in bits(finishing).map(BatchSlot) {
+        if engine.is_digested(slot.0)? {
+            let piece = lock.lock().slots.piece(slot, 0);
+            (kernels(&piece).close)(lock, &piece, engine.digest_ns(slot.0));
+            let state = &mut *lock.lock();
+            state.device.finishing &= !(1 << slot.0);
+            state.end_piece(lock.shared, slot);
+            progress = true;
         }
-        let slot = BatchSlot(slot);
-        let (piece, count) = {
-            let slots = &lock.lock().slots;
-            (slots.piece(slot, 0), slots.pieces_left(slot))
-        };
-        (kernels(&piece).close)(lock, &piece, engine.digest_ns(slot.0));
-        let state = &mut *lock.lock();
-        state.device.finishing &= !(1 << slot.0);
-        state.end_pieces(shared, slot, count);
-        progress = true;
     }
     Ok(progress)
 }

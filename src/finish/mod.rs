@@ -38,7 +38,10 @@ pub fn run<'l>(lock: &'l Lock, piece: &Piece, mut slab: Option<SlabWriter>) -> L
             state.device.slabs.add_chunks(part.slab, piece.slot, 1);
             state.end_part(Some(part));
         }
-        None => state.end_pieces(lock.shared, piece.slot, 1),
+        None => state.end_piece(lock.shared, piece.slot),
     }
     state
 }
+
+#[cfg(test)]
+mod digest_tests;

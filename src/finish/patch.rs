@@ -3,7 +3,7 @@
 use crate::assemble::fill_row;
 use crate::assemble::units::failed_unit;
 use crate::base::indexes::BatchSlot;
-use crate::batch::pieces::{Piece, Pieces};
+use crate::batch::pieces::Piece;
 use crate::os::profiler;
 use crate::records::Destination;
 use crate::state::State;
@@ -15,16 +15,16 @@ use core::sync::atomic::Ordering::Relaxed;
 
 pub const PASS: Pass = Pass { begin, run, kernels: None };
 
-fn begin(state: &mut State, shared: &Shared, slot: BatchSlot) -> Pieces {
+fn begin(state: &State, shared: &Shared, slot: BatchSlot) -> (u64, u32) {
     let failed = state.slots.failed_samples(slot);
-    Pieces { count: u64::from(failed > 0), units: shared.settings.fields.len() as u32 * failed }
+    (u64::from(failed > 0), shared.settings.fields.len() as u32 * failed)
 }
 
 fn run<'l>(lock: &'l Lock, piece: &Piece, mut slab: Option<&mut SlabWriter>) -> Locked<'l> {
     let (shared, slot) = (lock.shared, piece.slot);
     let range = shared.profiler.range(profiler::ASSEMBLE);
-    let is_failed =
-        |sample: &u32| shared.views.statuses.read(shared.sample_row(slot, *sample)) != 0;
+    let statuses = shared.views.rows.statuses(slot);
+    let is_failed = |sample: &u32| statuses.read(*sample as usize) != 0;
     for sample in (0..piece.samples).filter(is_failed) {
         for (field, of) in (0..).zip(&shared.settings.fields) {
             let to = Destination { slot, field, sample };

@@ -22,7 +22,7 @@ pub fn fail_sample(lock: &Lock, to: Destination, chunk: u64, failure: &Failure) 
     let (is_lowest, tag) = {
         let state = &mut *lock.lock();
         let is_lowest = state.slots.fail(to, chunk, failure);
-        let tag = state.slots.tags.read(state.slots.row(to.slot, to.sample));
+        let tag = state.slots.rows.tags(to.slot).read(to.sample as usize);
         state.is_halted |= !shared.skips_errors() || !failure.status.is_skippable();
         (is_lowest, tag)
     };

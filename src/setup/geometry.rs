@@ -144,10 +144,7 @@ impl Settings {
             streams: layout.streams,
             slabs: self.config.host_buffer_waves,
             staging_bytes,
-            slot_shares: match self.per_sample.has_digest {
-                true => self.first_share(self.fields.len()),
-                false => 0,
-            },
+            slot_shares: self.first_share(self.per_sample.digests as usize),
         }
     }
 

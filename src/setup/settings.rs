@@ -134,7 +134,7 @@ pub fn settings_from_config(
         config: Config { fields: FieldTable::NONE, ..*config },
         per_sample: PerSample {
             takes_fed: takes_parts,
-            has_digest: config.digest == 1,
+            digests: config.digest * fields.len() as u32,
             boxes: boxes_per_sample,
             filled_shape: fields.iter().map(|field| field.filled_extents() as u32).sum(),
         },

@@ -10,7 +10,6 @@ use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
 use crate::base::limits::EDGE_RUNS_MAX;
 use crate::base::math::index;
 use crate::base::text::Uri;
-use crate::batch::digests::Part as DigestPart;
 use crate::cuda::Event;
 use crate::device::{SlabPart, Stream, UNIT_BYTES};
 use crate::read::staged_bytes;
@@ -127,14 +126,12 @@ impl Shared {
         unsafe { Claim::new(self.sample_region(to)) }
     }
 
-    /// What a part has of a batch that is read for its digests.
-    pub fn digested_bytes(&self, part: &DigestPart) -> &'static [u8] {
-        let DigestPart { slot, field, sample, samples, first, bytes, sample_bytes, .. } = *part;
-        let place = self.field_region(slot, field, sample + samples);
-        let first = u64::from(sample) * sample_bytes + first;
-        // SAFETY: every row of a slot that is read for digests is written, and it stays so until
-        // the last of its pieces is over; nobody has what the consumer may write to before that.
-        unsafe { place.part(first, u64::from(samples) * bytes).view() }
+    /// Bytes of a field of a full batch that a pass reads, and no pass writes meanwhile.
+    pub fn finished_bytes(&self, slot: BatchSlot, field: u32, first: u64, bytes: u64) -> &[u8] {
+        let place = self.field_region(slot, field, self.settings.config.samples_per_batch);
+        // SAFETY: every row of a slot that is Finishing is written, and it stays so until the last
+        // piece of the pass is over; nobody has what the consumer may write to before that.
+        unsafe { place.part(first, bytes).view() }
     }
 
     /// The shares of the digests of a slot, which a kernel wrote that has run.

@@ -18,8 +18,7 @@ pub type Spans = ArrayVec<Range<usize>, 16>;
 pub fn spans_of_state(shared: &Shared, state: &State) -> Spans {
     let mut spans = Spans::new();
     spans.extend([span_of(shared), span_of(shared.stats), state.slots.span()]);
-    spans.extend([state.digests.sums_span(), span_of(&*state.device.uses)]);
-    spans.push(state.call_error_span());
+    spans.extend([span_of(&*state.device.uses), state.call_error_span()]);
     if let Some(engine) = shared.engine() {
         spans.extend([span_of(engine), engine.fences_span()]);
     }
@@ -28,21 +27,10 @@ pub fn spans_of_state(shared: &Shared, state: &State) -> Spans {
 
 /// Its samples, where they lie in host memory, and what is known of them.
 pub fn spans_of_slot(shared: &Shared, slot: BatchSlot, each: &mut dyn FnMut(Range<usize>)) {
-    let (settings, views) = (&shared.settings, &shared.views);
-    let (row, samples) = (shared.sample_row(slot, 0), settings.config.samples_per_batch);
     if shared.engine().is_none() {
-        let bytes = settings.slot_bytes;
+        let bytes = shared.settings.slot_bytes;
         each(shared.batches.part(u64::from(slot.0) * bytes, bytes).span());
     }
-    each(views.tags.span(row, samples as usize));
-    each(views.statuses.span(row, samples as usize));
-    for field in 0..settings.fields.len() as u32 {
-        each(span_of(shared.filled_shape(slot, field, samples)));
-    }
-    if shared.takes_digests() {
-        // Slot by slot, as tests/flow/kept.rs finds.
-        let count = settings.fields.len() * samples as usize;
-        each(views.digests.span(slot.at() * count, count));
-    }
+    each(shared.views.rows.span(slot));
     each(shared.exports.span(slot));
 }

@@ -28,7 +28,6 @@ use crate::base::cache::Fifo;
 use crate::base::indexes::{FileSlot, WaveIndex};
 use crate::base::shelf::Shelf;
 use crate::base::status::{Failure, Status, Why};
-use crate::batch::digests::Digests;
 use crate::batch::slots::{SlotState, Slots};
 use crate::chunk_cache::ChunkCache;
 use crate::cuda::HAS_DEVICES;
@@ -171,8 +170,6 @@ pub struct State {
     pub device: DeviceState,
     /// Batches.
     pub slots: Slots,
-    /// Digests of their samples.
-    pub digests: Digests,
     /// The planner may be able to do something.
     pub plan_wanted: bool,
     /// A worker runs the planner.
@@ -249,7 +246,6 @@ impl State {
             device: DeviceState::carve(carver, settings, geometry.device),
             kept_failures: KeptFailure::carve(carver),
             slots: Slots::carve(carver, slots, &settings.per_sample),
-            digests: whole::carve_digests(carver, settings),
             plan_wanted: false,
             planning: false,
             is_cold: false,
@@ -280,10 +276,7 @@ impl State {
             aliases: self.arrays.aliases.share(),
             boxes: self.slots.boxes.share(),
             fed: self.slots.fed.share(),
-            filled_shape: self.slots.filled_shape.share(),
-            tags: self.slots.tags.share(),
-            statuses: self.slots.statuses.share(),
-            digests: self.digests.table.share(),
+            rows: self.slots.rows.share(),
             stream_counts: self.device.slabs.streams,
             refusals: self.device.refusals,
         }

@@ -7,6 +7,7 @@ use crate::base::limits::{ELEMENT_BYTES_MAX, FIELDS_MAX};
 use crate::base::stats::StatsCells;
 use crate::base::text::Uri;
 use crate::batch::exports::Exports;
+use crate::batch::record::SlotRows;
 use crate::cuda::{DeviceEngine, HAS_DEVICES};
 use crate::device::{ByWorker, Stream};
 use crate::os::Os;
@@ -91,10 +92,8 @@ pub struct Views {
     pub aliases: Table<Uri>,
     pub boxes: Table<BoxRecord>,
     pub fed: Table<Fed>,
-    pub filled_shape: Table<u64>,
-    pub tags: Table<u64>,
-    pub statuses: Table<i32>,
-    pub digests: Table<u64>,
+    /// Rows of batch slots.
+    pub rows: SlotRows,
     /// Streams of each slab that were found.
     pub stream_counts: &'static [AtomicU32],
     /// Chunks of each array that a device refused, or was not given for a like reason.
@@ -163,13 +162,9 @@ impl Shared {
         wave.at() * self.settings.config.max_chunks_per_wave as usize + position as usize
     }
 
-    pub fn sample_row(&self, slot: BatchSlot, sample: u32) -> usize {
-        slot.at() * self.settings.config.samples_per_batch as usize + sample as usize
-    }
-
     /// Row of box `number` of the batch in a slot.
     pub fn box_row(&self, slot: BatchSlot, number: u32) -> usize {
-        self.sample_row(slot, 0) * self.settings.per_sample.boxes as usize + number as usize
+        slot.at() * self.settings.boxes_per_batch() as usize + number as usize
     }
 
     /// Box `number` of the batch in a slot.
@@ -198,15 +193,14 @@ impl Shared {
     /// What boxes cover of the first samples of a field of the batch in a slot.
     pub fn filled_shape(&self, slot: BatchSlot, field: u32, samples: u32) -> &'static [u64] {
         let extents = samples as usize * self.field(field).filled_extents();
-        self.views.filled_shape.rows(self.filled_shape_row(slot, field), extents)
+        self.views.rows.filled_shape(slot).rows(self.filled_shape_row(field), extents)
     }
 
-    /// Row of the first extent that boxes cover of a field of the batch in a slot.
-    pub fn filled_shape_row(&self, slot: BatchSlot, field: u32) -> usize {
-        let fields = &self.settings.fields;
-        let before = |fields: &[Field]| fields.iter().map(Field::filled_extents).sum::<usize>();
+    /// Row of the first extent that boxes cover of a field, among those of a slot.
+    pub fn filled_shape_row(&self, field: u32) -> usize {
+        let before = &self.settings.fields[..field as usize];
         let samples = self.settings.config.samples_per_batch as usize;
-        samples * (slot.at() * before(fields) + before(&fields[..field as usize]))
+        samples * before.iter().map(Field::filled_extents).sum::<usize>()
     }
 
     /// What stands in a field where there is no source.
@@ -260,7 +254,7 @@ impl Shared {
 
     /// Whether samples get a digest.
     pub fn takes_digests(&self) -> bool {
-        self.settings.per_sample.has_digest
+        self.settings.per_sample.digests > 0
     }
 
     pub fn skips_errors(&self) -> bool {

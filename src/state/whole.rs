@@ -2,12 +2,9 @@
 //!
 //! `finish` has the list of passes, and does them. Here a slot goes from one to the next.
 
-use crate::base::arena::Carver;
 use crate::base::indexes::BatchSlot;
-use crate::batch::digests::Digests;
-use crate::batch::pieces::{Doer, Piece, Pieces};
+use crate::batch::pieces::{Doer, Piece};
 use crate::cuda::{DeviceEngine, Fault};
-use crate::setup::settings::Settings;
 use crate::state::State;
 use crate::state::lock::{Condition, Lock, Locked};
 use crate::state::shared::Shared;
@@ -15,19 +12,20 @@ use crate::state::slab_writer::SlabWriter;
 
 /// A pass over a slot.
 pub struct Pass {
-    /// Begins it on a slot: what there is to do.
-    pub begin: fn(&mut State, &Shared, BatchSlot) -> Pieces,
+    /// Begins it on a slot: how many pieces there are, 0 where there is nothing to do, and how many
+    /// units of a slab each takes on its way to a device.
+    pub begin: fn(&State, &Shared, BatchSlot) -> (u64, u32),
     /// Does a piece on a worker; gives the lock, under which its result was handed in.
     pub run: for<'l> fn(&'l Lock, &Piece, Option<&mut SlabWriter>) -> Locked<'l>,
     /// What does it on a device in the place of workers.
     pub kernels: Option<Kernels>,
 }
 
-/// A pass that kernels do.
+/// A pass that kernels do, in one piece.
 pub struct Kernels {
-    /// Queues a piece on the post stream.
+    /// Queues it on the post stream.
     pub queue: fn(&Lock, &DeviceEngine, &Piece) -> Result<(), Fault>,
-    /// All pieces have run, in so many nanoseconds; this is the first.
+    /// It has run, in so many nanoseconds.
     pub close: fn(&Lock, &Piece, u64),
 }
 
@@ -46,7 +44,7 @@ impl State {
     fn pass_over(&mut self, shared: &Shared, slot: BatchSlot, first: usize) {
         for (number, pass) in shared.passes.iter().enumerate().skip(first) {
             let pieces = (pass.begin)(self, shared, slot);
-            if pieces.count > 0 {
+            if pieces.0 > 0 {
                 let by_kernels = shared.engine().is_some() && pass.kernels.is_some();
                 let by = if by_kernels { Doer::Kernels } else { Doer::Workers };
                 self.slots.begin_pass(slot, number, pieces, by);
@@ -57,22 +55,10 @@ impl State {
         self.wakes.all(Condition::Batch);
     }
 
-    /// Pieces of the pass over a slot are over.
-    pub fn end_pieces(&mut self, shared: &Shared, slot: BatchSlot, count: u64) {
-        if let Some(next) = self.slots.end_pieces(slot, count) {
+    /// A piece of the pass over a slot is over.
+    pub fn end_piece(&mut self, shared: &Shared, slot: BatchSlot) {
+        if let Some(next) = self.slots.end_piece(slot) {
             self.pass_over(shared, slot, next);
         }
     }
-}
-
-/// Digests of all batches, where they are asked for.
-#[inline(never)] // as Carver::place
-pub(super) fn carve_digests(carver: &mut Carver, settings: &Settings) -> Digests {
-    let config = &settings.config;
-    let (slots, fields) = match settings.per_sample.has_digest {
-        true => (config.n_batch_slots, &settings.fields[..]),
-        false => (0, &[][..]),
-    };
-    let bytes = fields.iter().map(|field| field.sample_bytes);
-    Digests::carve(carver, (slots, config.samples_per_batch), bytes, settings.is_cuda())
 }

@@ -229,8 +229,8 @@ fn floor(config: &Config) -> u64 {
 fn digests_are_billed_where_they_are_asked_for_and_nowhere_else() {
     let asked = config(6, Dtype::F32, 50);
     let more = floor(&asked) - floor(&Config { digest: 0, ..asked });
-    // Two slots of 50 digests and a sum each, and how far they are.
-    assert!((2 * 51 * 8..2 * 51 * 8 + 400).contains(&more), "{more}");
+    // Two slots of 50 digests and a sum each, among rows that end at a multiple of 64 bytes.
+    assert!((2 * 51 * 8 - 63..2 * 51 * 8 + 64).contains(&more), "{more}");
     let need = |config: &Config| memory_need(config).unwrap().host_bytes;
     assert!(need(&asked) >= need(&Config { digest: 0, ..asked }));
 }

@@ -51,7 +51,7 @@ impl State {
                 continue;
             }
             if self.slots.state(slot) == SlotState::Finishing {
-                self.end_pieces(shared, slot, chunks);
+                self.end_piece(shared, slot);
             } else if self.slots.sub_remaining(slot, chunks) {
                 self.complete_slot(shared, slot);
             }

@@ -32,8 +32,8 @@ pub fn bind_samples(
 ) -> usize {
     let (mut boxes, mut lent) = (0, 0);
     for sample in 0..count {
-        let row = state.slots.row(slot, sample);
-        state.slots.tags.write(row, state.queue.sample(sample).tag);
+        let tag = state.queue.sample(sample).tag;
+        state.slots.rows.tags(slot).write(sample as usize, tag);
         let queued = state.queue.boxes(sample);
         bind_boxes(shared, state, (slot, sample), queued);
         for (number, queued) in (0..).zip(queued) {
@@ -70,10 +70,11 @@ fn bind_boxes(
     if queued.len() < boxes as usize {
         state.slots.boxes.write(row(queued.len()), BoxRecord::EMPTY);
     }
-    let (filled_shape, is_whole) = (&state.slots.filled_shape, !shared.settings.takes_parts);
+    let filled_shape = state.slots.rows.filled_shape(slot);
+    let is_whole = !shared.settings.takes_parts;
     for (number, field) in shared.settings.fields.iter().enumerate() {
         let extents = field.filled_extents();
-        let row = shared.filled_shape_row(slot, number as u32) + sample as usize * extents;
+        let row = shared.filled_shape_row(number as u32) + sample as usize * extents;
         for axis in 0..extents {
             filled_shape.write(row + axis, if is_whole { field.shape[axis] } else { 0 });
         }

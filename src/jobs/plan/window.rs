@@ -361,8 +361,8 @@ impl Planner {
                 continue;
             }
             let is_failed = {
-                let slots = &lock.lock().slots;
-                slots.statuses.read(slots.row(current.slot, source.sample)) != 0
+                let rows = &lock.lock().slots.rows;
+                rows.statuses(current.slot).read(source.sample as usize) != 0
             };
             let reaches_out = (0..self.record.axes()).any(|axis| {
                 let (begin, end) = source.shape.axes[axis].range();

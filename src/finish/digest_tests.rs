@@ -1,18 +1,23 @@
-use super::digests::*;
-use super::pieces::Piece;
+use super::digest::*;
 use crate::base::arena::Carver;
 use crate::base::indexes::BatchSlot;
+use crate::batch::pieces::Piece;
+use crate::batch::record::{PerSample, SlotRows};
 use crate::loops::digest::{digest, mix, share};
 use crate::loops::simd::Level;
 use std::vec::Vec;
 
-const SLOTS: u32 = 3;
 const SAMPLES: u32 = 5;
 /// Scalars, samples of several pieces, one of just one, and one of a byte more.
 const FIELDS: [u64; 4] = [3, 2 * PIECE_BYTES + 100, PIECE_BYTES, PIECE_BYTES + 1];
 
-fn digests() -> Digests {
-    Digests::carve(&mut Carver::leaked(1 << 16), (SLOTS, SAMPLES), FIELDS.into_iter(), false)
+fn rows(samples: u32, fields: u32) -> SlotRows {
+    let per_sample = PerSample { boxes: 1, filled_shape: 1, takes_fed: false, digests: fields };
+    SlotRows::carve(&mut Carver::leaked(1 << 19), (3, samples), &per_sample)
+}
+
+fn digests(rows: &SlotRows) -> Digests<'_> {
+    Digests::new(rows, FIELDS.into_iter(), SAMPLES)
 }
 
 /// The samples of a field of a batch, one behind the other.
@@ -21,19 +26,16 @@ fn field(number: usize, samples: u32) -> Vec<u8> {
     (0..bytes).map(|at| (mix(at, number as u64) >> 20) as u8).collect()
 }
 
-fn read(part: &Part, data: &[Vec<u8>], digests: &Digests) -> u64 {
+fn read(part: &Part, data: &[Vec<u8>]) -> u64 {
     let first = u64::from(part.sample) * part.sample_bytes + part.first;
     let bytes = &data[part.field as usize][first as usize..];
-    part.read(&bytes[..(u64::from(part.samples) * part.bytes) as usize], &digests.table)
+    part.read(&bytes[..(u64::from(part.samples) * part.bytes) as usize])
 }
 
 /// All pieces of a batch.
-fn begin(digests: &mut Digests, slot: BatchSlot, samples: u32, position: u64) -> Vec<Piece> {
+fn begin(digests: &Digests<'_>, slot: BatchSlot, samples: u32, position: u64) -> Vec<Piece> {
     let count = digests.begin(slot, samples);
-    let piece = |number| {
-        let is_last = number + 1 == count;
-        Piece { slot, pass: 1, number, is_last, units: 0, samples, position }
-    };
+    let piece = |number| Piece { slot, pass: 1, number, units: 0, samples, position };
     (0..count).map(piece).collect()
 }
 
@@ -43,8 +45,9 @@ fn digests_do_not_depend_on_the_order_in_which_pieces_end() {
     for samples in [1, 4, SAMPLES] {
         let data: Vec<Vec<u8>> = (0..FIELDS.len()).map(|number| field(number, samples)).collect();
         for turn in 0..7 {
-            let mut digests = digests();
-            let pieces = begin(&mut digests, slot, samples, 1000);
+            let rows = rows(SAMPLES, 4);
+            let digests = digests(&rows);
+            let pieces = begin(&digests, slot, samples, 1000);
             let mut parts: Vec<Part> = pieces.iter().map(|piece| digests.part(piece)).collect();
             let covered = |part: &Part| u64::from(part.samples) * part.bytes;
             let all: u64 = FIELDS.iter().sum::<u64>() * u64::from(samples);
@@ -55,8 +58,7 @@ fn digests_do_not_depend_on_the_order_in_which_pieces_end() {
             let count = parts.len();
             parts.rotate_left(turn * 3 % count);
             for part in &parts {
-                let sum = read(part, &data, &digests);
-                digests.end(part, sum);
+                part.end(read(part, &data));
             }
             digests.close(&pieces[0]);
             for (number, bytes) in FIELDS.into_iter().enumerate() {
@@ -66,7 +68,8 @@ fn digests_do_not_depend_on_the_order_in_which_pieces_end() {
                 let positions = 1000..;
                 let sum = positions.zip(&want).map(|(at, digest)| mix(at, *digest));
                 let sum = sum.fold(0, u64::wrapping_add);
-                assert_eq!(digests.of(slot, number as u32, samples), Some((&want[..], sum)));
+                let (digests, total) = rows.digests(slot, number);
+                assert_eq!((digests.rows(0, want.len()), total.read(0)), (&want[..], sum));
             }
         }
     }
@@ -74,35 +77,27 @@ fn digests_do_not_depend_on_the_order_in_which_pieces_end() {
 
 #[test]
 fn batches_in_several_slots_are_apart() {
-    let mut digests = digests();
+    let rows = rows(SAMPLES, 4);
+    let digests = digests(&rows);
     let data: Vec<Vec<u8>> = (0..FIELDS.len()).map(|number| field(number, 2)).collect();
     let [old, new] =
-        [2, 0].map(|slot| begin(&mut digests, BatchSlot(slot), 2, 100 - 40 * u64::from(slot)));
+        [2, 0].map(|slot| begin(&digests, BatchSlot(slot), 2, 100 - 40 * u64::from(slot)));
     for piece in old.iter().chain(&new) {
         let part = digests.part(piece);
-        let sum = read(&part, &data, &digests);
-        digests.end(&part, sum);
+        part.end(read(&part, &data));
     }
     digests.close(&new[0]);
     digests.close(&old[0]);
-    let of = |slot: u32| digests.of(BatchSlot(slot), 1, 2).unwrap();
-    assert_eq!(of(0).0, of(2).0);
-    assert_ne!(of(0).1, of(2).1, "of other positions");
-}
-
-#[test]
-fn nothing_is_there_where_nothing_was_asked_for() {
-    let none = core::iter::empty();
-    let mut digests = Digests::carve(&mut Carver::leaked(64), (0, SAMPLES), none, false);
-    assert_eq!(digests.begin(BatchSlot(0), 1), 0);
-    assert_eq!(digests.of(BatchSlot(0), 0, 1), None);
+    let [(old, old_sum), (new, new_sum)] = [2, 0].map(|slot| rows.digests(BatchSlot(slot), 1));
+    assert_eq!(old.rows(0, 2), new.rows(0, 2));
+    assert_ne!(old_sum.read(0), new_sum.read(0), "of other positions");
 }
 
 #[test]
 fn pieces_of_scalars_are_bounded_by_their_number() {
-    let mut carver = Carver::leaked(1 << 18);
-    let mut digests = Digests::carve(&mut carver, (1, 5000), [1].into_iter(), false);
-    let pieces = begin(&mut digests, BatchSlot(0), 5000, 0);
+    let rows = rows(5000, 1);
+    let digests = Digests::new(&rows, [1].into_iter(), 5000);
+    let pieces = begin(&digests, BatchSlot(0), 5000, 0);
     let samples: Vec<u32> = pieces.iter().map(|piece| digests.part(piece).samples).collect();
     assert_eq!(samples, [2048, 2048, 904]);
 }

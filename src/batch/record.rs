@@ -1,0 +1,180 @@
+//! What a slot says of itself: a record, and rows of its samples.
+//!
+//! In: numbers. Out: numbers. Neither has an address in it, so they may lie in memory that another
+//! process maps elsewhere, or that a caller lends; addresses are made where a view is taken.
+//!
+//! ```text
+//!  slot 0 | slot 1 | ..          each: tags | statuses | filled shapes | digests
+//! ```
+//!
+//! Filled shapes lie field by field, then sample by sample. So do digests, and after those of the
+//! samples of a field lies their sum.
+
+use crate::base::arena::{Carver, Table};
+use crate::base::bill::Item;
+use crate::base::indexes::BatchSlot;
+use crate::base::limits::{FIELDS_MAX, TENSORS_PER_SLOT};
+use crate::batch::pieces::Progress;
+use core::mem::offset_of;
+use core::ops::Range;
+use static_assertions::const_assert;
+
+/// State of a slot.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SlotState {
+    /// Nobody's.
+    #[default]
+    Free,
+    /// Being planned, read, decoded.
+    Filling,
+    /// The last chunk is there, and passes go over it.
+    Finishing,
+    /// To be popped.
+    Ready,
+    /// To be reported by pop.
+    Failed,
+    /// Popped and not released.
+    Held,
+    /// Given back, and somebody is to say what it waits for. Its token is dead.
+    Releasing,
+    /// Released, and kept by tensors that were not deleted.
+    Exported,
+    /// Nobody's, once the device has done what was queued before.
+    Fenced,
+}
+
+/// What a sample has rows for.
+#[derive(Clone, Copy, Debug)]
+pub struct PerSample {
+    /// Boxes.
+    pub boxes: u32,
+    /// Extents that they cover, of all fields.
+    pub filled_shape: u32,
+    /// Boxes may be fed.
+    pub takes_fed: bool,
+    /// Digests: one for each field, or none.
+    pub digests: u32,
+}
+
+/// The record of a slot. Readers elsewhere need the numbers before `pass`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SlotRecord {
+    pub(super) state: SlotState,
+    pub(super) generation: u32,
+    pub(super) batch_id: u64,
+    /// Position of its first sample in the stream.
+    pub(super) position: u64,
+    pub(super) sample_count: u32,
+    pub(super) failed_samples: u32,
+    /// The pass that goes over it.
+    pub(super) pass: Progress,
+    /// Chunks that are missing, and one while the batch is planned.
+    pub(super) remaining: u64,
+    /// Position of the failure that the batch reports.
+    pub(super) failed_chunk: u64,
+    pub(super) failed_sample: u32,
+    /// A sample failed with a status that ends the stream whatever on_error says.
+    pub(super) is_fatal: bool,
+    /// A tensor was deleted while somebody found out what the slot waits for.
+    pub(super) is_touched: bool,
+    /// Record that is looked at first for the next tensor.
+    pub(super) next_tensor: u16,
+    /// Tensor records of each field that live, as bits. None but where the slot is kept.
+    pub(super) tensors: [u8; FIELDS_MAX as usize],
+    /// When its batch was popped, where it is kept.
+    pub(super) popped_ns: u64,
+}
+
+const_assert!(TENSORS_PER_SLOT <= u8::BITS);
+const_assert!(offset_of!(SlotRecord, generation) == 4);
+const_assert!(offset_of!(SlotRecord, batch_id) == 8);
+const_assert!(offset_of!(SlotRecord, position) == 16);
+const_assert!(offset_of!(SlotRecord, sample_count) == 24);
+const_assert!(offset_of!(SlotRecord, failed_samples) == 28);
+const_assert!(offset_of!(SlotRecord, pass) == 32);
+// No byte of it is padding.
+const_assert!(size_of::<SlotRecord>() == 32 + size_of::<Progress>() + 32 + FIELDS_MAX as usize);
+
+impl SlotRecord {
+    /// Tensors of all fields that live.
+    pub(super) fn live_tensors(&self) -> u32 {
+        self.tensors.iter().map(|tensors| tensors.count_ones()).sum()
+    }
+
+    /// Whether the caller or a tensor keeps it.
+    pub(super) fn is_kept(&self) -> bool {
+        matches!(self.state, SlotState::Held | SlotState::Releasing | SlotState::Exported)
+    }
+
+    /// Whether it has a batch that was not popped.
+    pub(super) fn is_stream(&self) -> bool {
+        !self.is_kept() && !matches!(self.state, SlotState::Free | SlotState::Fenced)
+    }
+}
+
+/// The rows of all slots.
+pub struct SlotRows {
+    words: Table<u64>,
+    /// Where each kind of rows ends among those of a slot, in words.
+    ends: [usize; 4],
+}
+
+impl SlotRows {
+    /// Rows of `count` slots of so many samples.
+    #[inline(never)] // as Carver::place
+    pub fn carve(
+        carver: &mut Carver,
+        (count, samples): (u32, u32),
+        per_sample: &PerSample,
+    ) -> SlotRows {
+        let (samples, digests) = (samples as usize, per_sample.digests as usize);
+        let extents = samples * per_sample.filled_shape as usize;
+        let mut end = 0;
+        let counts = [samples, samples.div_ceil(2), extents, (samples + 1) * digests];
+        let ends = counts.map(|count| {
+            end += count;
+            end
+        });
+        let words = u64::from(count) * end as u64;
+        SlotRows { words: carver.table(Item::BatchStates, words, &0), ends }
+    }
+
+    fn part(&self, slot: BatchSlot, kind: usize) -> Table<u64> {
+        let first = if kind == 0 { 0 } else { self.ends[kind - 1] };
+        self.words.part(slot.at() * self.ends[3] + first, self.ends[kind] - first)
+    }
+
+    /// The callers' tags.
+    pub fn tags(&self, slot: BatchSlot) -> Table<u64> {
+        self.part(slot, 0)
+    }
+
+    /// Status codes of the samples.
+    pub fn statuses(&self, slot: BatchSlot) -> Table<i32> {
+        self.part(slot, 1).halves()
+    }
+
+    /// What boxes cover: the extents.
+    pub fn filled_shape(&self, slot: BatchSlot) -> Table<u64> {
+        self.part(slot, 2)
+    }
+
+    /// Digests of a field of all samples, where they are asked for, and the row of their sum.
+    pub fn digests(&self, slot: BatchSlot, field: usize) -> (Table<u64>, Table<u64>) {
+        let (all, samples) = (self.part(slot, 3), self.ends[0]);
+        let first = field * (samples + 1);
+        (all.part(first, samples), all.part(first + samples, 1))
+    }
+
+    /// The addresses of those of a slot.
+    pub fn span(&self, slot: BatchSlot) -> Range<usize> {
+        self.words.span(slot.at() * self.ends[3], self.ends[3])
+    }
+
+    /// The same rows under another name.
+    pub fn share(&self) -> SlotRows {
+        SlotRows { words: self.words.share(), ..*self }
+    }
+}
