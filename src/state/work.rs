@@ -59,10 +59,8 @@ const ALL: [Work; 12] = [
 pub struct Works(u32);
 
 impl Works {
-    const NONE: Works = Works(0);
-
-    fn of(works: &[Work]) -> Works {
-        Works(works.iter().fold(0, |bits, work| bits | 1 << *work as u32))
+    fn add(&mut self, work: Work, is_there: bool) {
+        self.0 |= u32::from(is_there) << work as u32;
     }
 
     /// Whether there is none.
@@ -79,87 +77,50 @@ impl Works {
 impl State {
     /// What a worker of this role might find to do.
     pub fn work_for(&self, shared: &Shared, role: Role) -> Works {
+        let mut works = Works(0);
         if self.life != Life::Running {
-            return Works::NONE;
+            return works;
         }
-        let mut works = match role {
-            Role::Decode | Role::Both => self.decode_work(shared),
-            _ => Works::NONE,
-        };
+        if matches!(role, Role::Decode | Role::Both) {
+            self.add_decode_work(shared, &mut works);
+        }
         if matches!(role, Role::Io | Role::Both) {
-            works.0 |= self.io_work().0;
+            works.add(Work::Load, self.has_load());
+            works.add(Work::Parts, self.parts.has_slice());
+            works.add(Work::LookUp, self.requests.has_queued());
+            works.add(Work::IoRead, self.waves.each_active().any(|wave| !wave.for_io.is_empty()));
         }
         // Looks at paths need no wait if reads of bytes need none: whoever plans then also looks,
         // and no other thread is woken for it.
         let looker = if self.must_wait(shared) { Role::Io } else { Role::Decode };
         if role == looker || role == Role::Both {
-            works.0 |= self.look_work().0;
+            works.add(Work::Look, self.requests.has_looks());
+            works.add(Work::LookArray, self.arrays.has_looks());
         }
         let reads_waiting = match role {
             Role::Ring => self.ring.has_room(),
             Role::Io | Role::Both => !self.ring.is_live,
             _ => false,
         };
-        if reads_waiting && self.has_waiting_read(shared) {
-            works.0 |= Works::of(&[Work::WaitingRead]).0;
-        }
-        if matches!(role, Role::Device | Role::Both) && self.has_device_work(shared, role) {
-            works.0 |= Works::of(&[Work::Device]).0;
-        }
+        works.add(Work::WaitingRead, reads_waiting && self.has_waiting_read(shared));
+        let is_for_device = matches!(role, Role::Device | Role::Both);
+        works.add(Work::Device, is_for_device && self.has_device_work(shared, role));
         works
     }
 
-    fn decode_work(&self, shared: &Shared) -> Works {
-        let mut works = Works::NONE;
-        if self.plan_wanted && !self.planning {
-            works.0 |= Works::of(&[Work::Plan]).0;
-        }
+    fn add_decode_work(&self, shared: &Shared, works: &mut Works) {
+        works.add(Work::Plan, self.plan_wanted && !self.planning);
         // What decodes needs room on its way to a device, and so do reads that decode at once: a
         // host's thread that was told of them would come in vain, again and again.
         if HAS_DEVICES && self.device.lacks_room {
-            return works;
+            return;
         }
-        if self.slots.has_piece(Doer::Workers) {
-            works.0 |= Works::of(&[Work::Finish]).0;
-        }
+        works.add(Work::Finish, self.slots.has_piece(Doer::Workers));
         let (ready, unissued) = self.waves.each_active().fold((false, false), |found, wave| {
             (found.0 | !wave.ready.is_empty(), found.1 | (wave.unissued > 0))
         });
-        if ready {
-            works.0 |= Works::of(&[Work::Assemble]).0;
-        }
-        if unissued && !self.must_wait(shared) {
-            works.0 |= Works::of(&[Work::OwnRead]).0;
-        }
-        works
-    }
-
-    fn look_work(&self) -> Works {
-        let mut works = Works::NONE;
-        if self.requests.has_looks() {
-            works.0 |= Works::of(&[Work::Look]).0;
-        }
-        if self.arrays.has_looks() {
-            works.0 |= Works::of(&[Work::LookArray]).0;
-        }
-        works
-    }
-
-    fn io_work(&self) -> Works {
-        let mut works = Works::NONE;
-        if self.has_load() {
-            works.0 |= Works::of(&[Work::Load]).0;
-        }
-        if self.parts.has_slice() {
-            works.0 |= Works::of(&[Work::Parts]).0;
-        }
-        if self.requests.has_queued() {
-            works.0 |= Works::of(&[Work::LookUp]).0;
-        }
-        if self.waves.each_active().any(|wave| !wave.for_io.is_empty()) {
-            works.0 |= Works::of(&[Work::IoRead]).0;
-        }
-        works
+        works.add(Work::Assemble, ready);
+        works.add(Work::OwnRead, unissued && !self.must_wait(shared));
     }
 
     fn has_waiting_read(&self, shared: &Shared) -> bool {
