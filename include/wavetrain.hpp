@@ -127,6 +127,14 @@ inline void append_text(error &to, const char *words) noexcept {
     to.text[used] = '\0';
 }
 
+/* An error of this status with a text. */
+inline error error_of(status result, const char *text) noexcept {
+    error made;
+    made.status = result.value();
+    append_text(made, text);
+    return made;
+}
+
 /* A pointer and a count. Made from arrays and from everything with data() and size(); borrows. */
 template <class T> class span {
 public:
@@ -156,6 +164,16 @@ private:
     std::size_t size_ = 0;
 };
 
+/* Copies what there is room for. Returns the rank: WAVETRAIN_RANK_MAX + 1, which is refused, if not
+ * all has room. */
+template <class T>
+std::uint32_t copy_axes(span<const T> from, T (&to)[WAVETRAIN_RANK_MAX]) noexcept {
+    std::uint32_t axis = 0;
+    for (; axis < from.size() && axis < WAVETRAIN_RANK_MAX; axis++)
+        to[axis] = from[axis];
+    return axis + (axis < from.size());
+}
+
 /* Room for config::fit and array_info: four MiB, so make it static. */
 struct scratch {
     unsigned char bytes[WAVETRAIN_SCRATCH_BYTES];
@@ -173,8 +191,7 @@ struct tensor : sized<wavetrain_tensor> {
         data = first;
         dtype = type;
         device = -1;
-        for (std::size_t axis = 0; axis < extents.size() && axis < WAVETRAIN_RANK_MAX; axis++)
-            shape[axis] = extents[axis];
+        copy_axes(extents, shape);
     }
     template <class T, std::size_t N>
     tensor(const T *first, const std::uint64_t (&extents)[N],
@@ -251,17 +268,13 @@ private:
                 return codes[kind][size];
         return 0;
     }
-    template <class T> static constexpr std::uint32_t code_of() noexcept {
+    template <class T> static std::uint32_t code_of() noexcept {
         static_assert(std::is_arithmetic_v<T> && sizeof(T) <= 8, "say which dtype it is");
-        if (std::is_floating_point_v<T>)
-            return sizeof(T) == 4 ? WAVETRAIN_F32 : WAVETRAIN_F64;
-        if (std::is_same_v<T, bool>)
-            return WAVETRAIN_BOOL;
-        constexpr std::uint32_t kinds[] = { WAVETRAIN_U8,  WAVETRAIN_I8,  WAVETRAIN_U16,
-                                            WAVETRAIN_I16, WAVETRAIN_U32, WAVETRAIN_I32,
-                                            WAVETRAIN_U64, WAVETRAIN_I64 };
-        const int size = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
-        return kinds[2 * size + (std::is_signed_v<T> ? 1 : 0)];
+        const unsigned kind = std::is_same_v<T, bool>          ? 6
+                              : std::is_floating_point_v<T> ? 2
+                              : std::is_signed_v<T>         ? 0
+                                                            : 1;
+        return code_of(kind, 8 * sizeof(T));
     }
 };
 
@@ -282,14 +295,9 @@ struct box : wavetrain_box {
         : wavetrain_box() {
         uri = name;
         uri_bytes = name_bytes;
-        rank = WAVETRAIN_RANK_MAX + 1;
-        if (first.size() != last.size() || first.size() > WAVETRAIN_RANK_MAX)
-            return;
-        rank = static_cast<std::uint32_t>(first.size());
-        for (std::size_t axis = 0; axis < first.size(); axis++) {
-            begin[axis] = first[axis];
-            end[axis] = last[axis];
-        }
+        rank = copy_axes(first, begin);
+        if (copy_axes(last, end) != rank)
+            rank = WAVETRAIN_RANK_MAX + 1;
     }
 
     /* All of a tensor: of memory that lives until the batch is popped, or, with
@@ -328,10 +336,8 @@ struct box : wavetrain_box {
 
 private:
     template <class T> void copy(span<const T> from, T (&to)[WAVETRAIN_RANK_MAX]) noexcept {
-        if (from.size() > WAVETRAIN_RANK_MAX)
+        if (copy_axes(from, to) > WAVETRAIN_RANK_MAX)
             rank = WAVETRAIN_RANK_MAX + 1; /* push refuses it */
-        for (std::size_t axis = 0; axis < from.size() && axis < WAVETRAIN_RANK_MAX; axis++)
-            to[axis] = from[axis];
     }
 };
 
@@ -378,9 +384,8 @@ struct field : wavetrain_field {
         if (bytes != 0) /* else open refuses it */
             std::memcpy(name, its_name, bytes < sizeof name ? bytes : sizeof name);
         dtype = type;
-        sample_rank = static_cast<std::uint32_t>(extents.size());
-        for (std::size_t axis = 0; axis < extents.size() && axis < WAVETRAIN_RANK_MAX; axis++)
-            sample_shape[axis] = extents[axis];
+        copy_axes(extents, sample_shape);
+        sample_rank = static_cast<std::uint32_t>(extents.size()); /* open refuses 17 */
     }
     /* What PAD_ of these the field has; with a value, that and not the arrays' fill values. */
     field &padding(std::uint32_t mode) noexcept {
@@ -418,12 +423,7 @@ struct config : wavetrain_config {
         return shape(span<const std::uint64_t>(extents));
     }
     config &shape(span<const std::uint64_t> extents) noexcept {
-        sample_rank = 0;
-        for (const std::uint64_t extent : extents) {
-            if (sample_rank++ == WAVETRAIN_RANK_MAX)
-                break; /* open refuses 17 */
-            sample_shape[sample_rank - 1] = extent;
-        }
+        sample_rank = copy_axes(extents, sample_shape);
         return *this;
     }
 
@@ -749,6 +749,55 @@ private:
     wavetrain_batch batch_ = 0;
 };
 
+/* The iteration over what has next(batch &), which says whether there was one more. */
+template <class From, class Batch = batch> class batch_range {
+    static constexpr bool is_noexcept() noexcept {
+        return noexcept(std::declval<From &>().next(std::declval<Batch &>()));
+    }
+
+public:
+    class iterator {
+    public:
+        using value_type = Batch;
+        using difference_type = std::ptrdiff_t;
+        iterator() noexcept = default; /* the end */
+        explicit iterator(batch_range &range) noexcept : range_(&range) {}
+        Batch &operator*() const noexcept { return range_->current_; }
+        Batch *operator->() const noexcept { return &range_->current_; }
+        iterator &operator++() noexcept(is_noexcept()) {
+            range_->has_current_ = false;
+            range_->has_current_ = bool(static_cast<From *>(range_)->next(range_->current_));
+            return *this;
+        }
+        void operator++(int) noexcept(is_noexcept()) { ++*this; }
+        bool at_end() const noexcept { return range_ == nullptr || !range_->has_current_; }
+        friend bool operator==(const iterator &a, const iterator &b) noexcept {
+            return a.at_end() == b.at_end();
+        }
+        friend bool operator!=(const iterator &a, const iterator &b) noexcept { return !(a == b); }
+
+    private:
+        batch_range *range_ = nullptr;
+    };
+    using sentinel = iterator;
+    /* for (batch& b : range): b is given back when the loop goes on; move it out to keep it. */
+    iterator begin() noexcept(is_noexcept()) { return ++iterator(*this); }
+    sentinel end() const noexcept { return {}; }
+
+protected:
+    batch_range() noexcept = default;
+    batch_range(batch_range &&other) noexcept
+        : current_(std::move(other.current_)),
+          has_current_(std::exchange(other.has_current_, false)) {}
+    batch_range &operator=(batch_range &&) = default;
+    ~batch_range() = default;
+
+    Batch current_;
+
+private:
+    bool has_current_ = false;
+};
+
 /* ---- The loader --------------------------------------------------------------------------- */
 
 template <class Source> class stream;
@@ -902,6 +951,32 @@ static_assert(sizeof(loader) == sizeof(wavetrain_loader), "a loader is its handl
 
 /* ---- Streams ------------------------------------------------------------------------------ */
 
+/* The sample of a source that waits for room in the lookahead. */
+struct pending_sample {
+    sample one;
+    bool is_there = false;
+    bool has_pushed = false; /* there is something that a reset would drop */
+
+    /* Pushes what the source gives. OK: to its end. AGAIN: to where the lookahead is full, which
+     * bounds the loop. Else what is wrong with one, which is dropped. */
+    template <class Source>
+    status push(wavetrain_loader to, Source &from) noexcept(noexcept(bool(from(one)))) {
+        while (is_there || static_cast<bool>(from(one))) {
+            is_there = true;
+            const wavetrain_sample raw = one.raw();
+            std::size_t taken = 0;
+            const status pushed = wavetrain_push(to, &raw, 1, sizeof raw, 0, &taken);
+            if (taken == 0 && pushed.not_now())
+                return pushed;
+            is_there = false;
+            if (taken == 0)
+                return pushed;
+            has_pushed = true;
+        }
+        return WAVETRAIN_OK;
+    }
+};
+
 /* Batches over a source of samples, which it holds by value: nothing is allocated or erased.
  *
  * Every pop first pushes samples until the lookahead is full; a sample that found no room is kept
@@ -912,24 +987,22 @@ static_assert(sizeof(loader) == sizeof(wavetrain_loader), "a loader is its handl
  * A stream has its loader to itself. One that is destroyed before its end resets the loader, so
  * that its samples do not turn up in the next stream; one that ended with an error leaves it, and
  * the loader, as they are: loader.reset() is for you to call. */
-template <class Source> class [[nodiscard]] stream {
+template <class Source> class [[nodiscard]] stream : public batch_range<stream<Source>> {
     static constexpr bool is_noexcept =
         noexcept(static_cast<bool>(std::declval<Source &>()(std::declval<sample &>())));
 
 public:
     stream(wavetrain_loader from, Source source) : handle_(from), source_(std::move(source)) {}
     stream(stream &&other) noexcept(std::is_nothrow_move_constructible_v<Source>)
-        : handle_(other.handle_), source_(std::move(other.source_)), pending_(other.pending_),
-          current_(std::move(other.current_)), state_(std::exchange(other.state_, over)),
-          refused_(other.refused_), refusal_(other.refusal_), status_(other.status_),
-          error_(other.error_),
-          has_pending_(other.has_pending_), has_pushed_(other.has_pushed_),
-          is_flushed_(other.is_flushed_), has_current_(std::exchange(other.has_current_, false)) {}
+        : batch_range<stream>(std::move(other)), handle_(other.handle_),
+          source_(std::move(other.source_)), pending_(other.pending_),
+          state_(std::exchange(other.state_, over)), refused_(other.refused_),
+          refusal_(other.refusal_), status_(other.status_), error_(other.error_) {}
     stream &operator=(stream &&) = delete;
     ~stream() {
-        /* AGAIN: what runs may read what the source has. */
-        while (has_pushed_ && state_ != over && wavetrain_reset(handle_) == WAVETRAIN_AGAIN) {
-        }
+        const bool is_left = pending_.has_pushed && state_ != over;
+        while (is_left && wavetrain_reset(handle_) == WAVETRAIN_AGAIN) {
+        } /* AGAIN: what runs may read what the source has */
     }
 
     /* The next batch; what `out` held is given back first. false: there is none, `out` is empty,
@@ -977,75 +1050,30 @@ public:
     /* Whether the source has ended and every batch came out. */
     [[nodiscard]] bool done() const noexcept { return state_ == over && status_.ok(); }
 
-    struct sentinel {};
-    class iterator {
-    public:
-        using value_type = batch;
-        using difference_type = std::ptrdiff_t;
-        explicit iterator(stream &over_it) noexcept : stream_(&over_it) {}
-        batch &operator*() const noexcept { return stream_->current_; }
-        batch *operator->() const noexcept { return &stream_->current_; }
-        iterator &operator++() noexcept(is_noexcept) {
-            stream_->has_current_ = stream_->next(stream_->current_);
-            return *this;
-        }
-        void operator++(int) noexcept(is_noexcept) { ++*this; }
-        bool at_end() const noexcept { return !stream_->has_current_; }
-        friend bool operator==(const iterator &a, sentinel) noexcept { return a.at_end(); }
-        friend bool operator!=(const iterator &a, sentinel) noexcept { return !a.at_end(); }
-
-    private:
-        stream *stream_;
-    };
-    /* for (batch& b : stream): b is given back when the loop goes on; move it out to keep it. */
-    iterator begin() noexcept(is_noexcept) { return ++iterator(*this); }
-    sentinel end() const noexcept { return {}; }
-
 private:
     enum state : unsigned char { feeding, fed, over };
 
-    /* Bounded by the lookahead: push takes no more when it is full. */
     void feed() noexcept(is_noexcept) {
-        while (state_ == feeding) {
-            if (!has_pending_ && !static_cast<bool>(source_(pending_))) {
-                state_ = fed;
-                break;
-            }
-            has_pending_ = true;
-            const wavetrain_sample raw = pending_.raw();
-            std::size_t taken = 0;
-            const wavetrain::status pushed =
-                wavetrain_push(handle_, &raw, 1, sizeof raw, 0, &taken);
-            if (taken == 0 && pushed.not_now())
-                return;
-            has_pending_ = false;
-            if (taken == 1) {
-                has_pushed_ = true;
-                continue;
-            }
-            refused_ = pushed;
+        if (state_ != feeding)
+            return;
+        const wavetrain::status pushed = pending_.push(handle_, source_);
+        if (pushed.not_now())
+            return;
+        state_ = fed;
+        refused_ = pushed;
+        if (!pushed)
             refusal_ = last_error(handle_);
-            state_ = fed;
-        }
-        if (state_ == fed && !is_flushed_) {
-            wavetrain_flush(handle_); /* what fails here fails in pop too */
-            is_flushed_ = true;
-        }
+        wavetrain_flush(handle_); /* what fails here fails in pop too */
     }
 
     wavetrain_loader handle_;
     Source source_;
-    sample pending_;
-    batch current_;
+    pending_sample pending_;
     state state_ = feeding;
     wavetrain::status refused_;
     wavetrain::error refusal_; /* why */
     wavetrain::status status_;
     wavetrain::error error_;
-    bool has_pending_ = false;
-    bool has_pushed_ = false; /* there is something that a reset would drop */
-    bool is_flushed_ = false;
-    bool has_current_ = false;
 };
 
 /* A source over an iterator and a sentinel. It advances only when the next sample is wanted. */

@@ -167,6 +167,61 @@ static void a_missing_chunk_is_named_where_it_is_an_error() {
     CHECK(error.chunk().size() == 3);
 }
 
+template <class Expected> static void is_thrown_of(wavetrain_status status) {
+    const auto why = wavetrain::error_of(status, "the text");
+    CHECK(thrown_by<Expected>([&] { wavetrain::throw_error("pop", why); }).status() == status);
+}
+
+static void every_status_has_its_class() {
+    is_thrown_of<wavetrain::PoolStarved>(WAVETRAIN_AGAIN);
+    is_thrown_of<wavetrain::PoolStarved>(WAVETRAIN_STARVED);
+    is_thrown_of<wavetrain::PoolStarved>(WAVETRAIN_END);
+    is_thrown_of<wavetrain::InvalidArgument>(WAVETRAIN_INVALID);
+    is_thrown_of<wavetrain::NotFound>(WAVETRAIN_NOT_FOUND);
+    is_thrown_of<wavetrain::DtypeMismatch>(WAVETRAIN_DTYPE);
+    is_thrown_of<wavetrain::RankMismatch>(WAVETRAIN_RANK);
+    is_thrown_of<wavetrain::StorageError>(WAVETRAIN_IO);
+    is_thrown_of<wavetrain::DecodeError>(WAVETRAIN_DECODE);
+    is_thrown_of<wavetrain::Unsupported>(WAVETRAIN_UNSUPPORTED);
+    is_thrown_of<wavetrain::NativeCudaError>(WAVETRAIN_CUDA);
+    is_thrown_of<wavetrain::OutOfMemory>(WAVETRAIN_OUT_OF_MEMORY);
+    is_thrown_of<wavetrain::BudgetExceeded>(WAVETRAIN_BUDGET);
+    is_thrown_of<wavetrain::ShutdownError>(WAVETRAIN_SHUTDOWN);
+    is_thrown_of<wavetrain::InternalError>(WAVETRAIN_INTERNAL);
+}
+
+/* A range whose elements become samples, and whose iterator is only moved. */
+struct only_moved {
+    struct iterator {
+        std::unique_ptr<std::uint64_t> at;
+        Sample operator*() const { return numbered(cube, *at); }
+        iterator &operator++() { return ++*at, *this; }
+        bool operator!=(std::uint64_t last) const { return *at != last; }
+    };
+    iterator begin() const { return { std::make_unique<std::uint64_t>(3) }; }
+    std::uint64_t end() const { return 6; }
+};
+
+static void a_pipeline_moves_with_what_waits_in_it() {
+    Config config = settings();
+    config.lookahead_samples = 3;
+    Pipeline first(config);
+    first.push(some(3));
+    first.push(only_moved());
+    CHECK(first.pending());
+    Pipeline second(std::move(first));
+    auto batches = second.batches(2);
+    std::uint64_t expected = 0;
+    for (auto at = batches.begin(), end = batches.end(); at != end; ++at) {
+        CHECK(batch_is_right(*at));
+        for (const std::uint64_t tag : at->tags())
+            CHECK(tag == expected++);
+    }
+    CHECK(expected == 6 && !second.pending());
+    batches = second.batches(0);
+    CHECK(!(batches.begin() != batches.end()));
+}
+
 static void what_no_failure_here_provokes_is_thrown_all_the_same() {
     wavetrain::error why;
     std::snprintf(why.text, sizeof why.text, "the text");
@@ -351,6 +406,8 @@ int main(int argc, char **argv) {
     limits_of_config_and_machine_have_their_classes();
     errors_of_the_store_come_at_pop_and_name_the_sample();
     a_missing_chunk_is_named_where_it_is_an_error();
+    every_status_has_its_class();
+    a_pipeline_moves_with_what_waits_in_it();
     what_no_failure_here_provokes_is_thrown_all_the_same();
     a_closed_pipeline_throws_shutdown();
     no_batch_in_time_is_pool_starved();
