@@ -5,7 +5,7 @@
 //! thread is as it came, on every path, also where one call of the driver failed on the way.
 
 use crate::cuda::driver::Driver;
-use crate::cuda::engine::{Fault, check};
+use crate::cuda::fault::{Fault, check};
 use crate::cuda::handles::{CaptureMode, Context};
 use core::marker::PhantomData;
 

@@ -8,7 +8,7 @@ use crate::base::status::{Status, Why};
 use crate::base::text::Text;
 use crate::cuda::context::Entered;
 use crate::cuda::driver::Driver;
-use crate::cuda::engine::Fault;
+use crate::cuda::fault::Fault;
 use crate::cuda::handles::{Context, Device, DeviceAttribute};
 use crate::cuda::result::CuResult;
 use crate::fail;

@@ -7,7 +7,8 @@
 
 use crate::base::arena::Region;
 use crate::base::math::index;
-use crate::cuda::engine::{BLOCK_THREADS, DeviceEngine, Fault, WARP_THREADS, check};
+use crate::cuda::engine::{BLOCK_THREADS, DeviceEngine, WARP_THREADS};
+use crate::cuda::fault::{Fault, check};
 use crate::cuda::handles::DevicePointer;
 use core::ffi::c_void;
 

@@ -10,8 +10,9 @@ use crate::cuda::handles::{
     CaptureMode, Context, Device, DeviceAttribute, DevicePointer, Event, Function, JitOption,
     Module, Stream,
 };
-use crate::cuda::result::{CuResult, Named};
+use crate::cuda::result::CuResult;
 use core::ffi::{CStr, c_char, c_void};
+use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 
@@ -21,6 +22,20 @@ pub struct Driver {
     pub(super) entries: Entries,
     /// What CUDA it is for: 12040 is 12.4.
     pub version: i32,
+}
+
+/// A code as an error text shows it: "CUDA_ERROR_INVALID_PTX (218)". The driver knows the names.
+#[derive(Clone, Copy)]
+pub struct Named<'a>(&'a Driver, CuResult);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Named(driver, code) = self;
+        match driver.error_name(*code) {
+            Some(name) => write!(f, "{name} ({})", code.0),
+            None => write!(f, "CUDA error {}", code.0),
+        }
+    }
 }
 
 /// Calls an entry that has no result.

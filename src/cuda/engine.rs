@@ -29,16 +29,13 @@
 use crate::base::arena::Region;
 use crate::base::limits::{MEMORY_PAGE_BYTES, USES_PER_SLOT};
 use crate::base::math::{align_up, index};
-use crate::base::status::Status;
 use crate::cuda::Devices;
 use crate::cuda::context::Entered;
 use crate::cuda::device::DeviceContext;
-use crate::cuda::driver::Driver;
+use crate::cuda::fault::{Fault, check};
 use crate::cuda::handles::{DevicePointer, Event, Function, Module, Stream};
-use crate::cuda::result::CuResult;
 use crate::os::sync::Mutex;
 use arrayvec::ArrayVec;
-use core::fmt;
 use core::ptr::{NonNull, without_provenance_mut};
 use core::sync::atomic::AtomicU32;
 
@@ -204,53 +201,6 @@ impl Submit {
     };
 }
 
-/// A call to the driver that failed, or work of the device.
-#[derive(Clone, Copy, Debug)]
-pub enum Fault {
-    /// The call and its code.
-    Call(&'static str, CuResult, &'static Driver),
-    /// The kernel refused a unit: the word that it wrote, the complement of its number.
-    Kernel(u32),
-    /// The kernel ran, and did not write its word where it has to.
-    Silent,
-    /// A wave has more tiles than a launch takes blocks.
-    Tiles,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Fault::Call(call, code, driver) => write!(f, "{call} says {}", driver.named(*code)),
-            Fault::Kernel(word) => write!(f, "the assemble kernel refused unit {}", !word),
-            Fault::Silent => f.write_str(
-                "a kernel ran, and what it writes into pinned memory does not reach the \
-                 host: update the NVIDIA driver, or set backend = host",
-            ),
-            Fault::Tiles => f.write_str(
-                "samples of this size and padding give a wave of 2^31 thread blocks or more, which \
-                 no launch takes: lower max_gpu_memory_bytes, for smaller waves, or sample_shape",
-            ),
-        }
-    }
-}
-
-impl Fault {
-    /// Whether the driver failed because the process ends.
-    pub fn is_of_exit(&self) -> bool {
-        matches!(self, Fault::Call(_, code, _) if code.is_of_exit())
-    }
-
-    /// The status of an open that it ends.
-    pub fn status(&self) -> Status {
-        match self {
-            Fault::Call(_, code, _) => code.status(),
-            Fault::Kernel(_) => Status::Internal,
-            Fault::Silent => Status::Cuda,
-            Fault::Tiles => Status::Unsupported,
-        }
-    }
-}
-
 /// Events around the work on a slab, and on a resident wave: they take the time between them.
 pub(super) type Pair = [Event; 2];
 
@@ -311,15 +261,6 @@ pub struct DeviceEngine {
     pub overhead_bytes: u64,
     /// There is none in a library without devices, so what is done with an engine is left out, too.
     pub(super) _devices: Devices,
-}
-
-/// The result of a call, with the name of its entry where it failed.
-pub(super) fn check<T>(
-    driver: &'static Driver,
-    entry: &'static str,
-    result: Result<T, CuResult>,
-) -> Result<T, Fault> {
-    result.map_err(|code| Fault::Call(entry, code, driver))
 }
 
 impl DeviceEngine {

@@ -17,10 +17,11 @@
 //! behind the record.
 
 use crate::base::arena::span_of;
-use crate::cuda::driver::Driver;
-use crate::cuda::engine::{DeviceEngine, FENCES, Fault, Slot, check};
+use crate::cuda::driver::{Driver, Named};
+use crate::cuda::engine::{DeviceEngine, FENCES, Slot};
+use crate::cuda::fault::{Fault, check};
 use crate::cuda::handles::{Event, Stream};
-use crate::cuda::result::{CuResult, Named};
+use crate::cuda::result::CuResult;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -5,7 +5,8 @@
 
 use crate::base::arena::Region;
 use crate::base::math::index;
-use crate::cuda::engine::{BLOCK_THREADS, DeviceEngine, Fault, Submit, WARP_THREADS, check};
+use crate::cuda::engine::{BLOCK_THREADS, DeviceEngine, Submit, WARP_THREADS};
+use crate::cuda::fault::{Fault, check};
 use crate::cuda::handles::{DevicePointer, Event, Function, Stream};
 use core::ffi::c_void;
 

@@ -10,9 +10,8 @@ use crate::base::status::{Status, Why};
 use crate::cuda::device::DeviceContext;
 use crate::cuda::digests::DigestRead;
 use crate::cuda::driver::Driver;
-use crate::cuda::engine::{
-    DeviceEngine, Fault, Fences, Pass, RESIDENT_WAVES, Sizes, Slot, Submit, check,
-};
+use crate::cuda::engine::{DeviceEngine, Fences, Pass, RESIDENT_WAVES, Sizes, Slot, Submit};
+use crate::cuda::fault::{Fault, check};
 use crate::cuda::handles::{
     DevicePointer, EVENT_DEFAULT, EVENT_DISABLE_TIMING, Event, Function, MEM_HOST_DEVICE_MAP,
     MEM_HOST_PORTABLE, Module, STREAM_NON_BLOCKING, Stream,

@@ -9,7 +9,7 @@
 //!  library   finds and keeps drivers      entries  what each of them exports
 //!  driver    a method per entry           handles  the types that they take
 //!  device    which device and context     context  pushed and popped
-//!  module    kernels from PTX             result   codes and their names
+//!  module    kernels from PTX             result   codes; fault: what fails
 //!  engine    a loader's share of a device; made and given back by make; launch: slabs and waves;
 //!            fences: slots that wait; digests: slots that are read
 //! ```
@@ -25,6 +25,7 @@ pub mod engine;
 // A table of the driver's, which tests hold against cuda-sys whole: no build uses all of it.
 #[cfg_attr(not(feature = "internals"), allow(dead_code))]
 pub mod entries;
+mod fault;
 mod fences;
 #[cfg_attr(not(feature = "internals"), allow(dead_code))] // likewise
 pub mod handles;
@@ -58,9 +59,9 @@ pub const HOST_ONLY: &str = "made without CUDA";
 pub use device::DeviceContext;
 pub use driver::Driver;
 pub use engine::{
-    DeviceEngine, Fault, Fences, NO_FENCES, PASSES_MAX, Pass, RESIDENT_WAVES, SLABS_MAX, Sizes,
-    Submit,
+    DeviceEngine, Fences, NO_FENCES, PASSES_MAX, Pass, RESIDENT_WAVES, SLABS_MAX, Sizes, Submit,
 };
+pub use fault::Fault;
 pub use handles::{Event, Stream};
 pub use library::DriverPath;
 pub use make::{Consumer, Texts};

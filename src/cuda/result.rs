@@ -3,8 +3,6 @@
 //! Source of the numbers and names: cuda.h of CUDA 13.0, `CUresult`.
 
 use crate::base::status::Status;
-use crate::cuda::driver::Driver;
-use core::fmt;
 
 /// `CUresult`: 0 is success. A plain number, because any driver may return one that is newer than
 /// this list.
@@ -153,20 +151,6 @@ impl CuResult {
                 "the kernel module is not loaded, or /dev/nvidia* is shut"
             }
             _ => "look at nvidia-smi",
-        }
-    }
-}
-
-/// A code as an error text shows it: "CUDA_ERROR_INVALID_PTX (218)". The driver knows the names.
-#[derive(Clone, Copy)]
-pub struct Named<'a>(pub(super) &'a Driver, pub(super) CuResult);
-
-impl fmt::Display for Named<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Named(driver, code) = self;
-        match driver.error_name(*code) {
-            Some(name) => write!(f, "{name} ({})", code.0),
-            None => write!(f, "CUDA error {}", code.0),
         }
     }
 }

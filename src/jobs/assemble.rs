@@ -16,6 +16,7 @@ use crate::jobs::sink::{Boxes, CpuSink, Sink, Taken};
 use crate::os::profiler;
 use crate::records::{ChunkBytes, Codec, Need};
 use crate::state::State;
+use crate::state::claims::claim_hold;
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
 use crate::state::needs::pool_need;
@@ -230,7 +231,7 @@ pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
         let need = pool_need(shared, &task);
         let mut large = None;
         if need > 0 {
-            large = state.pool.take(need);
+            large = claim_hold(&mut state.pool, need);
             if large.is_none() {
                 continue;
             }

@@ -17,6 +17,7 @@ use crate::records::{ArrayRecord, HOOK_PREFIX, Packing};
 use crate::source::find::find;
 use crate::source::look::{Look, Seen};
 use crate::state::State;
+use crate::state::claims::claim_hold;
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
 use crate::state::scratch::Hold;
@@ -161,6 +162,7 @@ impl core::fmt::Display for Names {
 pub fn take(state: &mut State) -> Option<Job> {
     let has_large = state.pool.has_room(METADATA_BYTES_MAX as u64);
     let (array, is_large) = state.arrays.next_queued(has_large)?;
-    let large = if is_large { state.pool.take(METADATA_BYTES_MAX as u64) } else { None };
+    let bytes = METADATA_BYTES_MAX as u64;
+    let large = if is_large { claim_hold(&mut state.pool, bytes) } else { None };
     Some(Job::LoadArray { array, large })
 }

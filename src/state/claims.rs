@@ -17,6 +17,7 @@ use crate::records::Part;
 use crate::records::grid::EdgeRun;
 use crate::records::{Destination, DeviceMemory, Fed, FedData};
 use crate::state::State;
+use crate::state::scratch::{Hold, Pool};
 use crate::state::shared::Shared;
 use crate::state::slab_writer::{SlabWriter, Tiles};
 use crate::wave::{ChunkTask, Kept, ReadOp, ReadPhase};
@@ -63,10 +64,11 @@ impl State {
     }
 }
 
-/// A part of the common scratch.
-pub(super) fn claim_hold(scratch: Region, offset: u64, bytes: u64) -> Claim<'static> {
+/// A part of the common scratch; None until others are given back.
+pub fn claim_hold(pool: &mut Pool, bytes: u64) -> Option<Hold> {
+    let place = pool.take(bytes)?;
     // SAFETY: the pool gives each byte to one hold at a time, and nobody else uses the scratch.
-    unsafe { Claim::new(scratch.part(offset, bytes)) }
+    Some(Hold { claim: unsafe { Claim::new(place) } })
 }
 
 /// The samples of a batch that is popped and on the host.

@@ -7,7 +7,6 @@ use crate::base::arena::{Carver, Claim, Region};
 use crate::base::bill::Item;
 use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::shelf::Shelf;
-use crate::state::claims::claim_hold;
 
 /// Most holds at a time. Further workers wait, which only machines of many small caps see.
 const HOLDS_MAX: u64 = 256;
@@ -40,12 +39,12 @@ impl Pool {
 
     /// Takes `bytes` bytes at the lowest place where they fit, from the start of a page; None until
     /// others are given back.
-    pub fn take(&mut self, bytes: u64) -> Option<Hold> {
+    pub(super) fn take(&mut self, bytes: u64) -> Option<Region> {
         assert!(bytes <= self.scratch.bytes());
         let bytes = bytes.next_multiple_of(MEMORY_PAGE_BYTES);
         let (at, offset) = self.gap(bytes)?;
         self.holds.insert(at, Held { offset, bytes });
-        Some(Hold { claim: claim_hold(self.scratch, offset, bytes) })
+        Some(self.scratch.part(offset, bytes))
     }
 
     /// Whether `take` would give this many bytes.
@@ -81,6 +80,7 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::claims::claim_hold;
     use std::vec::Vec;
 
     #[test]
@@ -101,7 +101,7 @@ mod tests {
             state = crate::base::cache::hash_words(&[state]);
             let bytes = 1 + state % (20 * PAGE);
             assert_eq!(pool.has_room(bytes), pool.gap(bytes.next_multiple_of(PAGE)).is_some());
-            match pool.take(bytes) {
+            match claim_hold(&mut pool, bytes) {
                 Some(hold) => {
                     let (first, limit) = ends(&hold);
                     assert!(limit - first >= bytes && limit <= 64 * PAGE);
@@ -119,7 +119,8 @@ mod tests {
         }
         assert!(refused > 100);
         live.drain(..).for_each(|hold| pool.give_back(hold));
-        assert_eq!(pool.take(64 * PAGE).map(|hold| ends(&hold)), Some((0, 64 * PAGE)));
+        let all = claim_hold(&mut pool, 64 * PAGE);
+        assert_eq!(all.map(|hold| ends(&hold)), Some((0, 64 * PAGE)));
         assert!(pool.take(1).is_none());
     }
 }
