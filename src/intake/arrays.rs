@@ -1,7 +1,15 @@
 //! The cache of array metadata: one entry per uri, loaded once however many samples wait for it.
 //!
-//! States of an entry: Empty -> Queued (or QueuedLarge, for a large buffer) -> Loading -> Ready,
-//! Alias or Failed -> Empty. Entries are pinned while queued or loading, and by every planned chunk
+//! States of an entry:
+//!
+//! ```text
+//!  Empty ─▶ Queued ─▶ Loading ─▶ Ready, Alias or Failed ─▶ Empty
+//!              ▲        │ ▲
+//!              └────────┤ │     again, or in a large buffer
+//!                       └─▶ QueuedLarge
+//! ```
+//!
+//! Entries are pinned while queued or loading, and by every planned chunk
 //! of theirs; the lookahead loads ahead into entries that no waiting sample needs.
 //!
 //! A Ready entry has the version of what it was loaded from, at which the first use in each batch
@@ -39,6 +47,20 @@ pub enum ArrayState {
     Alias,
     /// It could not be loaded.
     Failed(Status),
+}
+
+impl ArrayState {
+    /// Whether an entry goes from this on to `to`, as the head of this file draws.
+    fn leads_to(self, to: ArrayState) -> bool {
+        use ArrayState::{Alias, Empty, Failed, Loading, Queued, QueuedLarge, Ready};
+        match to {
+            Queued => matches!(self, Empty | Loading),
+            QueuedLarge | Alias | Failed(_) => self == Loading,
+            Loading => matches!(self, Queued | QueuedLarge),
+            Ready => self == Loading,
+            Empty => matches!(self, Empty | Ready | Alias | Failed(_)),
+        }
+    }
 }
 
 /// Whether an array's files are named as its document says.
@@ -181,8 +203,9 @@ impl Arrays {
         // Uris are checked to be UTF-8 when they are pushed.
         text.push_str(core::str::from_utf8(uri).unwrap_or(""));
         self.uris.write(slot.at(), text);
-        let state = ArrayState::Queued;
-        self.entries[slot.at()] = Entry { id: self.next_id, state, ..Entry::EMPTY };
+        self.go(slot, ArrayState::Empty); // the cache gave up what was there
+        self.entries[slot.at()] = Entry { id: self.next_id, ..Entry::EMPTY };
+        self.go(slot, ArrayState::Queued);
         self.cache.pin(slot.0, 1);
         self.queue.push(slot.0);
         Some(slot)
@@ -192,6 +215,13 @@ impl Arrays {
     pub fn want(&mut self, slot: ArraySlot, sample_number: u64) {
         let entry = &mut self.entries[slot.at()];
         entry.wanted_by = entry.wanted_by.max(sample_number);
+    }
+
+    /// An entry goes on to another state.
+    fn go(&mut self, slot: ArraySlot, to: ArrayState) {
+        let state = &mut self.entries[slot.at()].state;
+        assert!(state.leads_to(to));
+        *state = to;
     }
 
     /// State of an entry.
@@ -236,27 +266,24 @@ impl Arrays {
     pub fn next_queued(&mut self, has_large: bool) -> Option<(ArraySlot, bool)> {
         let large = if has_large { self.large_queue.pop().map(ArraySlot) } else { None };
         let slot = large.or_else(|| self.queue.pop().map(ArraySlot))?;
-        self.entries[slot.at()].state = ArrayState::Loading;
+        self.go(slot, ArrayState::Loading);
         Some((slot, large.is_some()))
     }
 
     /// Queues a document that could not be looked at now, or only in a `large` buffer.
     pub fn requeue(&mut self, slot: ArraySlot, large: bool) {
-        let entry = &mut self.entries[slot.at()];
-        assert!(entry.state == ArrayState::Loading);
-        entry.state = if large { ArrayState::QueuedLarge } else { ArrayState::Queued };
+        assert!(self.state(slot) == ArrayState::Loading);
+        self.go(slot, if large { ArrayState::QueuedLarge } else { ArrayState::Queued });
         let queue = if large { &mut self.large_queue } else { &mut self.queue };
         queue.push(slot.0);
     }
 
     /// Ends a load: Ready, Alias, or Failed with a text.
     pub fn finish(&mut self, slot: ArraySlot, end: ArrayState, why: &Why) {
-        let entry = &mut self.entries[slot.at()];
-        assert!(entry.state == ArrayState::Loading);
         assert!(matches!(end, ArrayState::Ready | ArrayState::Alias | ArrayState::Failed(_)));
-        entry.state = end;
+        self.go(slot, end);
         if matches!(end, ArrayState::Failed(_)) {
-            entry.why = *why;
+            self.entries[slot.at()].why = *why;
         }
         self.unpin(slot, 1);
     }
@@ -265,7 +292,7 @@ impl Arrays {
     pub fn forget_failed(&mut self, slot: ArraySlot) {
         assert!(matches!(self.entries[slot.at()].state, ArrayState::Failed(_)));
         self.cache.forget(slot.0);
-        self.entries[slot.at()].state = ArrayState::Empty;
+        self.go(slot, ArrayState::Empty);
     }
 
     /// Keeps the entry, `count` times over.
@@ -293,7 +320,7 @@ impl Arrays {
     pub fn forget_unpinned(&mut self, slot: ArraySlot, id: u64) -> bool {
         if self.is_ready(slot, id) && self.cache.pins(slot.0) == 0 {
             self.cache.forget(slot.0);
-            self.entries[slot.at()].state = ArrayState::Empty;
+            self.go(slot, ArrayState::Empty);
         }
         self.is_ready(slot, id)
     }
@@ -456,3 +483,7 @@ impl Arrays {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "arrays_tests.rs"]
+mod tests;

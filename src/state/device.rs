@@ -32,6 +32,12 @@ pub struct Lent {
 }
 
 /// What is queued for a resident wave.
+///
+/// ```text
+///  Idle ─▶ Copying ─▶ Decoding ─▶ Assembling ─▶ Idle
+///            ├─ without streams ──▲
+///            └──────────┴─ without units ─────▶ Idle, also from Idle: the slab has nothing to do
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WavePhase {
     /// Nothing.
@@ -42,6 +48,19 @@ pub enum WavePhase {
     Decoding,
     /// Its units.
     Assembling,
+}
+
+impl WavePhase {
+    /// Whether a wave goes from this on to `to`.
+    fn leads_to(self, to: WavePhase) -> bool {
+        use WavePhase::{Assembling, Copying, Decoding, Idle};
+        match to {
+            Idle => true,
+            Copying => self == Idle,
+            Decoding => self == Copying,
+            Assembling => self == Copying || self == Decoding,
+        }
+    }
 }
 
 /// What the lock guards of the device.
@@ -129,6 +148,13 @@ impl DeviceState {
         state
     }
 
+    /// A resident wave goes on to another phase.
+    pub fn go(&mut self, resident: u32, to: WavePhase) {
+        let phase = &mut self.waves[resident as usize].0;
+        assert!(phase.leads_to(to));
+        *phase = to;
+    }
+
     /// Whether a call to it failed.
     pub fn is_dead(&self) -> bool {
         HAS_DEVICES && self.failure.is_some()
@@ -187,4 +213,25 @@ impl DeviceState {
 /// The numbers of the bits that are set.
 pub fn bits(set: u64) -> impl Iterator<Item = u32> {
     (0..u64::BITS).filter(move |bit| set & (1 << bit) != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WavePhase::{Assembling, Copying, Decoding, Idle};
+
+    #[test]
+    fn a_resident_wave_goes_where_its_drawing_says_and_nowhere_else() {
+        let phases = [Idle, Copying, Decoding, Assembling];
+        let drawn = [
+            (Idle, &[Idle, Copying][..]),
+            (Copying, &[Decoding, Assembling, Idle]),
+            (Decoding, &[Assembling, Idle]),
+            (Assembling, &[Idle]),
+        ];
+        for (from, to) in drawn {
+            for phase in phases {
+                assert_eq!(from.leads_to(phase), to.contains(&phase), "{from:?} to {phase:?}");
+            }
+        }
+    }
 }

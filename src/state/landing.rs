@@ -84,6 +84,7 @@ impl State {
     /// not and is read again.
     pub fn land_late(&mut self, shared: &Shared, row: u32, is_decoded: bool) {
         let task = shared.tables.chunks.read(row as usize);
+        debug_assert!(matches!(task.way, Way::Late { .. }));
         let (wave, _) = shared.wave_and_position(row);
         // One that failed meanwhile was told of: what the device says of it does not matter.
         if !is_decoded && task.kind == ChunkKind::Data {

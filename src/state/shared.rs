@@ -26,7 +26,7 @@ use crate::setup::settings::Settings;
 use crate::source::paths::{folder_path, write_file_path};
 use crate::state::slab_writer::Tiles;
 use crate::state::whole::Pass;
-use crate::wave::{ChunkTask, ReadOp, WaveTables, Way};
+use crate::wave::{ReadOp, WaveTables, Way};
 use arrayvec::ArrayVec;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
@@ -236,7 +236,7 @@ impl Shared {
     /// worker is to.
     pub fn refuse_chunk(&self, row: usize, reason: ByWorker) {
         let task = self.tables.chunks.read(row);
-        self.tables.chunks.write(row, ChunkTask { way: Way::Refused, ..task });
+        self.tables.chunks.write(row, task.gone_to(Way::Refused));
         let codec = self.array_record(task.array).compressor().map_or(0, Codec::number);
         self.stats.chunks_redone[codec].fetch_add(1, Relaxed);
         self.stats.chunks_not_on_device[reason as usize].fetch_add(1, Relaxed);

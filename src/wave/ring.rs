@@ -74,7 +74,9 @@ impl Ring {
 
     /// The bytes of an interval are of no more use.
     pub(super) fn give_back(&mut self, number: u64) {
-        self.interval(number).is_done = true;
+        let interval = self.interval(number);
+        assert!(!interval.is_done && interval.writers == 0);
+        interval.is_done = true;
         self.skip_done();
     }
 

@@ -70,6 +70,12 @@ pub struct ChunkTask {
 }
 
 /// Who decodes a chunk, and how far that is where it is a device.
+///
+/// ```text
+/// Device ─▶ Late ─┐ once more: the numbers of its streams
+///   │       │ ▲───┘
+///   └───────┴─▶ Refused ─▶ Worker
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// A worker.
@@ -88,7 +94,25 @@ pub enum Way {
     Refused,
 }
 
+impl Way {
+    /// Whether a chunk goes from this on to `to`.
+    pub fn leads_to(self, to: Way) -> bool {
+        match to {
+            Way::Device => false,
+            Way::Late { .. } => matches!(self, Way::Device | Way::Late { .. }),
+            Way::Refused => matches!(self, Way::Device | Way::Late { .. }),
+            Way::Worker => self == Way::Refused,
+        }
+    }
+}
+
 impl ChunkTask {
+    /// The same task, which went on to `way`.
+    pub fn gone_to(self, way: Way) -> ChunkTask {
+        debug_assert!(self.way.leads_to(way));
+        ChunkTask { way, ..self }
+    }
+
     /// Whether a device is to decode it.
     pub fn is_for_device(&self) -> bool {
         // A library that was made for the host alone has none, nor the code for it.

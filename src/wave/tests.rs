@@ -122,3 +122,60 @@ fn what_a_device_refused_is_read_again_when_nothing_else_is_left() {
     assert!(waves.sub_remaining(WAVE, 2));
     assert_eq!(waves.free(), Some(WAVE));
 }
+
+#[test]
+fn a_wave_is_filled_while_it_is_free_and_worked_on_while_it_is_active() {
+    let steps: [(fn(&mut Waves), bool); 5] = [
+        (|waves| waves.activate(WAVE, 1, (1, 0), 0, 0), false),
+        (|waves| waves.sub_unworked(WAVE, 0), true),
+        (|waves| assert!(!waves.sub_remaining(WAVE, 1)), true),
+        (|waves| assert!(!waves.refuse(WAVE)), true),
+        (|waves| waves.read_again(WAVE, 1, 0), false),
+    ];
+    for (number, (step, is_active)) in steps.into_iter().enumerate() {
+        for from in [false, true] {
+            let mut waves = in_phase(Here);
+            if from {
+                waves.set_ready(WAVE, 1);
+                waves.take_chunks(WAVE, 2, 2);
+                waves.take_chunks(WAVE, 1, 1);
+                waves.sub_unworked(WAVE, 1);
+            } else {
+                waves.clear(core::iter::empty());
+            }
+            let went = catch_unwind(AssertUnwindSafe(|| step(&mut waves))).is_ok();
+            let is_drawn = from == is_active && number != 4;
+            assert_eq!(went, is_drawn, "step {number}, active: {from}");
+            assert_eq!(waves.waves[WAVE.at()].is_active, from || (went && number == 0));
+        }
+    }
+}
+
+#[test]
+fn an_interval_is_given_back_once() {
+    let mut waves = in_phase(Here);
+    let (first, _) = waves.ring.take(64).unwrap();
+    let (second, _) = waves.ring.take(64).unwrap();
+    assert!(first < second);
+    waves.ring.give_back(second);
+    assert!(catch_unwind(AssertUnwindSafe(|| waves.ring.give_back(second))).is_err());
+}
+
+#[test]
+fn a_chunk_goes_the_way_that_is_drawn_and_no_other() {
+    let late = Way::Late { first: 1, count: 2 };
+    let ways = [Way::Worker, Way::Device, late, Way::Refused];
+    let drawn = [
+        (Way::Worker, &[][..]),
+        (Way::Device, &[late, Way::Refused]),
+        (late, &[late, Way::Refused]),
+        (Way::Refused, &[Way::Worker]),
+    ];
+    for (from, to) in drawn {
+        for way in ways {
+            let task = ChunkTask { way: from, ..ChunkTask::EMPTY };
+            let went = catch_unwind(|| task.gone_to(way).way == way);
+            assert_eq!(went.is_ok(), to.contains(&way), "{from:?} to {way:?}");
+        }
+    }
+}

@@ -12,7 +12,7 @@ use crate::jobs::device::sink::SlabSink;
 use crate::jobs::sink::{Part, Taken};
 use crate::state::shared::Shared;
 use crate::state::slab_writer::SlabChunk;
-use crate::wave::{ChunkTask, Way};
+use crate::wave::Way;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Writes the streams of a chunk to rows of its slab that are its own.
@@ -127,7 +127,7 @@ impl SlabSink {
         let (first, bytes) = (span.first, span.bytes());
         self.taken = Some(ChunkData { data, first, bytes, filter, block_bytes, typesize });
         let way = Way::Late { first: writer.first, count: writer.count };
-        shared.tables.chunks.write(row, ChunkTask { way, ..task });
+        shared.tables.chunks.write(row, task.gone_to(way));
         Taken::Encoded
     }
 }

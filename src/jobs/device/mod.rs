@@ -28,7 +28,7 @@ use crate::state::lock::{Condition, Lock, Locked};
 use crate::state::shared::Shared;
 use crate::state::slab_writer::write_first_tiles;
 use crate::state::{Life, State};
-use crate::wave::{ChunkTask, Way};
+use crate::wave::Way;
 use core::ops::Range;
 
 impl State {
@@ -36,7 +36,7 @@ impl State {
     /// refused.
     fn land(&mut self, shared: &Shared, engine: &DeviceEngine, resident: u32) {
         self.device.slabs.done(resident);
-        self.device.waves[resident as usize].0 = WavePhase::Idle;
+        self.device.go(resident, WavePhase::Idle);
         while let Some(row) = self.device.slabs.take_late(resident) {
             let task = shared.tables.chunks.read(row as usize);
             let Way::Late { first, count } = task.way else { unreachable!("it is in the list") };
@@ -154,7 +154,9 @@ fn launch(lock: &Lock, engine: &DeviceEngine, submit: &Submit) -> Result<bool, F
 }
 
 fn set_phase(lock: &Lock, submit: &Submit, phase: WavePhase) {
-    lock.lock().device.waves[submit.resident as usize] = (phase, *submit);
+    let device = &mut lock.lock().device;
+    device.go(submit.resident, phase);
+    device.waves[submit.resident as usize].1 = *submit;
 }
 
 fn poll_assemble(lock: &Lock, engine: &DeviceEngine, submit: &Submit) -> Result<bool, Fault> {
@@ -306,7 +308,7 @@ fn write_streams(lock: &Lock, slab: u32, resident: u32, units: u32) -> Streams {
         }
         let task = shared.tables.chunks.read(row as usize);
         let way = Way::Late { first, count: found.count - first };
-        shared.tables.chunks.write(row as usize, ChunkTask { way, ..task });
+        shared.tables.chunks.write(row as usize, task.gone_to(way));
     });
     found
 }

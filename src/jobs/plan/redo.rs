@@ -35,7 +35,7 @@ pub fn redo(lock: &Lock) -> bool {
                 continue;
             }
             let place = slab_offset + (task.offset - read.offset);
-            let task = ChunkTask { way: Way::Worker, mates: 0, slab_offset: place, ..task };
+            let task = ChunkTask { mates: 0, slab_offset: place, ..task.gone_to(Way::Worker) };
             shared.tables.chunks.write(shared.wave_row(wave, chunks), task);
             chunks += 1;
         }
