@@ -251,6 +251,7 @@ private:
 class source_core;
 class given_batch;
 class given_sample;
+template <class Give> class source;
 
 namespace source_parts {
 
@@ -495,7 +496,6 @@ struct slot {
 
     /* These change under the lock, but where filling, by the one thread in feed(). */
     slot::state now = state::empty;
-    bool is_fed = false;
     std::uint32_t calls = 0;   /* to be made */
     std::uint32_t begun = 0;   /* of them; the first ones */
     std::uint32_t settled = 0; /* of these: over, or not needed any more */
@@ -546,14 +546,10 @@ public:
 
     /* array("image", pixels, { height, width }). The type is that of the elements, or, with a
      * code, any. */
-    template <class T, std::size_t N>
-    given_sample &array(field_key to, const T *first, const std::uint64_t (&shape)[N]) noexcept {
-        return array(to, tensor(first, shape), N);
-    }
-    template <class T, std::size_t N>
+    template <class T, std::size_t N, class... Code>
     given_sample &array(field_key to, const T *first, const std::uint64_t (&shape)[N],
-                        std::uint32_t dtype) noexcept {
-        return array(to, tensor(first, shape, dtype), N);
+                        Code... dtype) noexcept {
+        return array(to, tensor(first, shape, dtype...), N);
     }
     /* The same with strides, and of ranks known at run time. The struct is copied. */
     given_sample &array(field_key to, const wavetrain_tensor &from, std::size_t rank) noexcept;
@@ -600,14 +596,10 @@ class given_batch {
 public:
     /* column("label", labels, { 4 }): an array with an axis of samples before the others. All
      * columns have as many. */
-    template <class T, std::size_t N>
-    given_batch &column(field_key to, const T *first, const std::uint64_t (&shape)[N]) noexcept {
-        return column(to, tensor(first, shape), N);
-    }
-    template <class T, std::size_t N>
+    template <class T, std::size_t N, class... Code>
     given_batch &column(field_key to, const T *first, const std::uint64_t (&shape)[N],
-                        std::uint32_t dtype) noexcept {
-        return column(to, tensor(first, shape, dtype), N);
+                        Code... dtype) noexcept {
+        return column(to, tensor(first, shape, dtype...), N);
     }
     given_batch &column(field_key to, const wavetrain_tensor &from, std::size_t rank) noexcept;
     /* One of its samples: there are as many as the last one that was named, and its field may be of
@@ -619,6 +611,7 @@ public:
 
 private:
     friend class source_core;
+    template <class Give> friend class source;
     given_batch(source_core &core, source_parts::slot &at) noexcept : core_(core), slot_(at) {}
 
     source_core &core_;
@@ -627,7 +620,7 @@ private:
 
 /* ---- What sources of all callbacks share -------------------------------------------------- */
 
-class source_core {
+class source_core : public batch_range<source_core> {
     using slot = source_parts::slot;
     using guard = source_parts::guard;
 
@@ -692,30 +685,6 @@ public:
     }
     [[nodiscard]] const wavetrain::error &error() const noexcept { return error_; }
 
-    struct sentinel {};
-    class iterator {
-    public:
-        using value_type = batch;
-        using difference_type = std::ptrdiff_t;
-        explicit iterator(source_core &over_it) noexcept : core_(&over_it) {}
-        batch &operator*() const noexcept { return core_->current_; }
-        batch *operator->() const noexcept { return &core_->current_; }
-        iterator &operator++() noexcept {
-            is_there_ = core_->next(core_->current_).ok();
-            return *this;
-        }
-        void operator++(int) noexcept { ++*this; }
-        friend bool operator==(const iterator &a, sentinel) noexcept { return !a.is_there_; }
-        friend bool operator!=(const iterator &a, sentinel) noexcept { return a.is_there_; }
-
-    private:
-        source_core *core_;
-        bool is_there_ = false;
-    };
-    /* for (batch& b : source): b is given back when the loop goes on; move it out to keep it. */
-    iterator begin() noexcept { return ++iterator(*this); }
-    sentinel end() const noexcept { return {}; }
-
 protected:
     explicit source_core(source_parts::caller caller) noexcept : caller_(caller) {
         pthread_condattr_t monotonic;
@@ -731,45 +700,200 @@ protected:
         pthread_mutex_destroy(&lock_);
     }
 
-    template <class Fill>
-    wavetrain::status feed_with(Fill &&fill, std::uint64_t timeout_ns,
-                                wavetrain::error *why) noexcept {
-        slot *at = nullptr;
-        const wavetrain::status begun = begin_feed(timeout_ns, at, why);
-        if (!begun)
-            return begun;
-        given_batch batch(*this, *at);
-        wavetrain::status filled;
-        if constexpr (std::is_void_v<decltype(fill(batch))>)
-            fill(batch);
-        else
-            filled = fill(batch);
-        return queue_feed(*at, filled, why);
-    }
-    wavetrain::status end_feed() noexcept;
-
 private:
     friend class given_sample;
     friend class given_batch;
+    template <class Give> friend class source;
 
     using words = source_parts::writer;
+    static constexpr const char *fed_behind_end = "nothing is fed behind feed_end, until reset";
 
     /* ---- Opening */
-    static span<const wavetrain_field> table_of(const config &of) noexcept;
+    /* The table of fields; empty where there is none, and where open refuses it. */
+    static span<const wavetrain_field> table_of(const config &of) noexcept {
+        if (of.fields == nullptr || of.n_fields > WAVETRAIN_FIELDS_MAX ||
+            of.field_bytes != sizeof(wavetrain_field))
+            return {};
+        return { of.fields, of.n_fields };
+    }
     source_parts::extents extents_of(const config &of,
-                                     const source_settings &settings) const noexcept;
-    static std::uint64_t bytes_of(const source_parts::extents &of) noexcept;
-    const char *wrong_setting(std::size_t fields) const noexcept;
-    void note_fields(const config &of) noexcept;
-    void carve(unsigned char *room, const source_parts::extents &of) noexcept;
+                                     const source_settings &settings) const noexcept {
+        using source_parts::aligned;
+        using source_parts::product;
+        const span<const wavetrain_field> table = table_of(of);
+        source_parts::extents made = {};
+        made.batches = source_parts::ahead + 1;
+        if (caller_.is_fed)
+            made.batches += settings.prefetch + std::uint64_t(settings.repeat_last) - 1;
+        else if (settings.parallel != 0)
+            made.batches += settings.prefetch;
+        made.rows = of.samples_per_batch;
+        made.boxes = of.max_boxes_per_sample != 0 ? of.max_boxes_per_sample
+                     : table.empty()              ? 1
+                                                  : table.size();
+        if (!settings.copy)
+            return made;
+        made.copy_bytes = aligned(settings.copy_bytes);
+        for (std::size_t field = 0; settings.copy_bytes == 0 && field <= table.size(); field++) {
+            if (field == table.size() && field != 0)
+                break;
+            const bool is_table = !table.empty();
+            const std::uint32_t rank = is_table ? table[field].sample_rank : of.sample_rank;
+            const std::uint64_t *const shape =
+                is_table ? table[field].sample_shape : of.sample_shape;
+            const std::uint32_t wanted = settings.expected[field].dtype;
+            const std::uint32_t own = is_table ? table[field].dtype : of.dtype;
+            std::uint64_t bytes = source_parts::element_bytes(
+                wanted != 0 ? wanted : own, is_table ? table[field].dtype_bytes : of.dtype_bytes);
+            for (std::uint32_t axis = 0; axis < rank && axis < WAVETRAIN_RANK_MAX; axis++)
+                bytes = product(bytes, shape[axis]);
+            made.copy_bytes = source_parts::sum(made.copy_bytes, aligned(bytes));
+        }
+        return made;
+    }
+    static std::uint64_t bytes_of(const source_parts::extents &of) noexcept {
+        using source_parts::aligned;
+        using source_parts::product;
+        using source_parts::sum;
+        const std::uint64_t box = aligned(sizeof(wavetrain_box)) +
+                                  aligned(sizeof(wavetrain_tensor)) + source_parts::value_bytes;
+        const std::uint64_t row =
+            sum(aligned(sizeof(wavetrain_sample)) + aligned(sizeof(given_sample)),
+                sum(product(of.boxes, box), of.copy_bytes));
+        const std::uint64_t batch = sum(aligned(sizeof(slot)) + 16, product(of.rows, row));
+        return sum(product(of.batches, batch), 15);
+    }
+    /* What open refuses of settings_; NULL where nothing is wrong. */
+    const char *wrong_setting(std::size_t fields) const noexcept {
+        const bool begins_once =
+            caller_.is_fed || (caller_.is_ordered && caller_.rewind == nullptr);
+        if (settings_.cycle > cycle::raise)
+            return "cycle must be no, quiet or raise";
+        if (settings_.cycle != cycle::no && begins_once)
+            return "cycle must be no: a source that is fed, or that gives what comes next and has "
+                   "no rewind(), cannot begin again";
+        if (settings_.repeat_last && !caller_.is_fed)
+            return "repeat_last is for what is fed: the source must be one of fed";
+        if (settings_.workers_run != nullptr && caller_.is_fed)
+            return "use_workers is for callbacks: what is fed is not asked for";
+        if (settings_.workers_run != nullptr && settings_.parallel == 0)
+            return "parallel must be 1 or more: the jobs of use_workers at a time";
+        if (settings_.prefetch == 0)
+            return "prefetch must be 1 or more";
+        for (std::size_t number = 0; number < WAVETRAIN_FIELDS_MAX; number++) {
+            const source_settings::expectation &field = settings_.expected[number];
+            const bool is_told = field.dtype != 0 || field.axes >= 0 || field.has_layout;
+            if (settings_.is_beyond || (number >= fields && is_told))
+                return "expect and layout: the config has no such field";
+            if (field.dtype > WAVETRAIN_RAW || field.axes > WAVETRAIN_RANK_MAX)
+                return "expect: there is no such dtype, or an array cannot have as many axes";
+            if (!field.has_layout)
+                continue;
+            const char *const letters = field.layout;
+            const std::size_t count = std::strlen(letters);
+            if (count > WAVETRAIN_RANK_MAX ||
+                (field.axes >= 0 && count != static_cast<std::size_t>(field.axes)))
+                return "layout must have as many letters as arrays have axes";
+            for (std::size_t at = 1; at < count; at++)
+                if (std::memchr(letters, letters[at], at) != nullptr)
+                    return "layout must have different letters";
+        }
+        return nullptr;
+    }
+    void note_fields(const config &of) noexcept {
+        const span<const wavetrain_field> table = table_of(of);
+        has_names_ = !table.empty();
+        fields_ = has_names_ ? static_cast<std::uint32_t>(table.size()) : 1;
+        dtypes_[0] = of.dtype;
+        for (std::uint32_t field = 0; field < table.size(); field++) {
+            dtypes_[field] = table[field].dtype;
+            std::memcpy(names_[field], table[field].name, sizeof names_[field]);
+        }
+    }
+    /* Cuts the room into what is in it. */
+    void carve(unsigned char *room, const source_parts::extents &of) noexcept {
+        using source_parts::aligned;
+        std::uintptr_t at = aligned(reinterpret_cast<std::uintptr_t>(room));
+        const auto cut = [&at](std::uint64_t bytes) noexcept {
+            void *const first = reinterpret_cast<void *>(at);
+            at += aligned(bytes);
+            return first;
+        };
+        slot_count_ = static_cast<std::uint32_t>(of.batches);
+        slots_ = static_cast<slot *>(cut(of.batches * sizeof(slot)));
+        queue_ = static_cast<slot **>(cut(of.batches * sizeof(slot *)));
+        for (std::uint32_t number = 0; number < of.batches; number++) {
+            slot &made = *::new (static_cast<void *>(slots_ + number)) slot();
+            made.samples = static_cast<wavetrain_sample *>(cut(of.rows * sizeof(wavetrain_sample)));
+            made.rows = static_cast<given_sample *>(cut(of.rows * sizeof(given_sample)));
+            for (std::uint32_t row = 0; row < of.rows; row++) {
+                given_sample &sample = *::new (static_cast<void *>(made.rows + row)) given_sample();
+                sample.core_ = this;
+                sample.slot_ = &made;
+                sample.number_ = row;
+                sample.boxes_ = static_cast<wavetrain_box *>(cut(of.boxes * sizeof(wavetrain_box)));
+                sample.tensors_ =
+                    static_cast<wavetrain_tensor *>(cut(of.boxes * sizeof(wavetrain_tensor)));
+                sample.values_ =
+                    static_cast<unsigned char *>(cut(of.boxes * source_parts::value_bytes));
+                sample.copies_ = static_cast<unsigned char *>(cut(of.copy_bytes));
+            }
+        }
+    }
 
     /* ---- Errors */
-    words say_field(words text, std::uint32_t field) const noexcept;
-    words begin_error(wavetrain::error &made, const slot &at, std::uint32_t row,
-                      wavetrain_status what) const noexcept;
+    /* What is wrong with a row, or, `nowhere`, with a batch as such: takes the text that says why,
+     * and is noted behind that. The first sample's counts, and of that the first. */
+    class refusal {
+    public:
+        refusal(source_core &core, slot &at, std::uint32_t row, wavetrain_status what) noexcept
+            : core_(core), at_(at), row_(row == source_parts::nowhere ? 0 : row) {
+            const bool is_sample = row != source_parts::nowhere;
+            made_.status = what;
+            made_.sample = row_;
+            if (is_sample)
+                *this << "sample " << row << " of ";
+            if (core.caller_.is_fed) {
+                *this << "what is fed: ";
+                return;
+            }
+            made_.batch_id = at.iteration;
+            if (is_sample && !core.caller_.is_batch)
+                made_.tag = at.iteration * core.size_ + row;
+            *this << "batch " << at.iteration << " of epoch " << at.epoch << ": ";
+        }
+        refusal(const refusal &) = delete;
+        refusal &operator=(const refusal &) = delete;
+        ~refusal() {
+            const guard locked(core_.lock_);
+            if (row_ >= at_.failed)
+                return;
+            at_.failed = row_;
+            at_.why = made_;
+        }
+        template <class T> refusal &operator<<(T word) noexcept {
+            words(made_) << word;
+            return *this;
+        }
+        refusal &field(std::uint32_t number) noexcept {
+            if (!core_.has_names_)
+                return *this << "field " << number;
+            return *this << "field '" << core_.names_[number] << "'";
+        }
+
+    private:
+        source_core &core_;
+        slot &at_;
+        std::uint32_t row_;
+        wavetrain::error made_;
+    };
     wavetrain::status fail(slot &at, std::uint32_t row, wavetrain::status what,
-                           const char *text) noexcept;
-    void note(slot &at, std::uint32_t row, const wavetrain::error &made) noexcept;
+                           const char *text) noexcept {
+        const wavetrain::status failed =
+            what.failed() ? what : wavetrain::status(WAVETRAIN_INVALID);
+        refusal(*this, at, row, failed.value()) << text;
+        return failed;
+    }
     wavetrain::status ended(wavetrain::status with, wavetrain::error *why,
                             const wavetrain::error &made) noexcept {
         error_ = made;
@@ -779,10 +903,7 @@ private:
     }
     wavetrain::status ended(wavetrain::status with, const char *text,
                             wavetrain::error *why) noexcept {
-        wavetrain::error made;
-        made.status = with.value();
-        words(made) << text;
-        return ended(with, why, made);
+        return ended(with, why, error_of(with, text));
     }
 
     /* ---- Calls, under the lock where nothing else is said */
@@ -792,39 +913,453 @@ private:
         std::uint64_t skipped; /* that a callback without an info gives before it */
         bool rewinds;
     };
-    void ask() noexcept;
-    bool take_call(call &out) noexcept;
-    void make_call(const call &made) noexcept; /* without the lock, which it takes to settle */
-    wavetrain::status give(const call &made) noexcept; /* without the lock */
-    void look_over(slot &at, std::uint32_t row, wavetrain::status with) noexcept;
-    void settle(const call &made, wavetrain::status with) noexcept;
-    void drop_asked() noexcept;
-    void skip_rest(slot &at) noexcept;
-    void release(slot &at) noexcept;
-    void hand_out() noexcept;
-    static void run_job(void *self) noexcept;
-    slot *unused() noexcept;
+    /* Asks for as many batches as are asked for ahead. */
+    void ask() noexcept {
+        const std::uint64_t prefetch = settings_.parallel != 0 ? settings_.prefetch : 0;
+        while (queued_ <= prefetch && !has_ordered_end_) {
+            slot *const at = unused();
+            if (at == nullptr)
+                break;
+            at->now = slot::state::asked;
+            at->epoch = next_.epoch;
+            at->iteration = next_.iteration + queued_;
+            at->calls = caller_.is_batch ? 1 : size_;
+            to_begin_ += at->calls;
+            queue_[queued_++] = at;
+            pthread_cond_broadcast(&has_work_);
+        }
+    }
+    /* The first call that nobody has begun. */
+    bool take_call(call &out) noexcept {
+        if (to_begin_ == 0 || is_busy_)
+            return false;
+        std::uint32_t place = 0;
+        while (queue_[place]->begun == queue_[place]->calls)
+            place++;
+        slot &at = *queue_[place];
+        out = { &at, at.begun++, skip_, must_rewind_ };
+        at.running++;
+        to_begin_--;
+        is_busy_ = caller_.is_ordered;
+        must_rewind_ = false;
+        skip_ = 0;
+        return true;
+    }
+    /* Makes a call: takes the lock off meanwhile. */
+    void make_call(const call &made) noexcept {
+        pthread_mutex_unlock(&lock_);
+        const wavetrain::status with = give(made);
+        pthread_mutex_lock(&lock_);
+        settle(made, with);
+        hand_out();
+    }
+    /* Calls the callback. What it gives before the place to go on from is not looked at. */
+    wavetrain::status give(const call &made) noexcept {
+        slot &at = *made.at;
+        given_batch batch(*this, at);
+        const sample_info info = { at.iteration * size_ + made.row, made.row, at.iteration,
+                                   at.epoch };
+        const std::uint32_t first = caller_.is_batch ? 0 : made.row;
+        const std::uint32_t limit = caller_.is_batch ? size_ : made.row + 1;
+        if (made.rewinds)
+            caller_.rewind(caller_.object);
+        wavetrain::status with;
+        for (std::uint64_t number = 0; number <= made.skipped && with.ok(); number++) {
+            for (std::uint32_t row = first; row < limit; row++)
+                at.rows[row].clear();
+            if (caller_.is_batch) { /* a call for a sample is not alone */
+                at.count = 0;
+                at.is_counted = false;
+            }
+            if (made.skipped != 0) {
+                const guard locked(lock_);
+                at.failed = source_parts::nowhere;
+            }
+            with = caller_.give(caller_.object, info, at.rows[made.row], batch);
+        }
+        if (with != WAVETRAIN_END)
+            look_over(at, made.row, with);
+        return with;
+    }
+    /* Notes what is wrong with a batch or a sample as a whole. */
+    void look_over(slot &at, std::uint32_t row, wavetrain::status with) noexcept {
+        if (!with) {
+            refusal text(*this, at, caller_.is_batch ? source_parts::nowhere : row,
+                         with.failed() ? with.value() : WAVETRAIN_INVALID);
+            text << "the source returned " << with.name();
+            if (!with.failed())
+                text << (caller_.is_fed ? ": OK or an error is wanted"
+                                        : ": OK, END or an error is wanted");
+            return;
+        }
+        if (caller_.is_batch && at.count == 0)
+            refusal(*this, at, source_parts::nowhere, WAVETRAIN_INVALID)
+                << "a batch must have 1 to " << size_ << " samples (got 0)";
+        const std::uint32_t limit = caller_.is_batch ? at.count : row + 1;
+        for (; row < limit; row++) {
+            if (at.rows[row].count_ != 0)
+                continue;
+            refusal(*this, at, row, WAVETRAIN_INVALID) << "nothing is given for it";
+            return;
+        }
+    }
+    void settle(const call &made, wavetrain::status with) noexcept {
+        slot &at = *made.at;
+        at.running--;
+        if (caller_.is_ordered) {
+            is_busy_ = false;
+            pthread_cond_broadcast(&has_work_);
+            pthread_cond_broadcast(&has_more_);
+        }
+        if (at.now == slot::state::dropped) {
+            if (at.running == 0)
+                release(at);
+            return;
+        }
+        at.settled++;
+        if (with == WAVETRAIN_END && made.row < at.end)
+            at.end = made.row;
+        if (with == WAVETRAIN_END || at.failed <= made.row) {
+            skip_rest(at);
+            has_ordered_end_ = caller_.is_ordered;
+            for (std::uint32_t place = 0; has_ordered_end_ && place < queued_; place++)
+                skip_rest(*queue_[place]);
+        }
+        if (at.settled == at.calls)
+            pthread_cond_broadcast(&has_more_);
+    }
+    /* Nobody wants what was asked for or fed. */
+    void drop_asked() noexcept {
+        for (std::uint32_t place = 0; place < queued_; place++) {
+            slot &at = *queue_[place];
+            skip_rest(at);
+            at.now = slot::state::dropped;
+            if (at.running == 0)
+                release(at);
+        }
+        queued_ = 0;
+    }
+    /* Calls of this slot that nobody has begun are not made any more. */
+    void skip_rest(slot &at) noexcept {
+        const std::uint32_t rest = at.calls - at.begun;
+        to_begin_ -= rest;
+        at.settled += rest;
+        at.begun = at.calls;
+    }
+    void release(slot &at) noexcept {
+        at.now = slot::state::empty;
+        pthread_cond_broadcast(&has_more_); /* threads in feed may wait for it */
+    }
+    /* Hands in jobs for calls that nobody has begun: takes the lock off meanwhile. One thread at a
+     * time does, and looks again afterwards, so that a host that runs a job at once makes no
+     * recursion. */
+    void hand_out() noexcept {
+        if (settings_.workers_run == nullptr || is_handing_)
+            return;
+        is_handing_ = true;
+        const std::uint32_t most = caller_.is_ordered ? 1 : settings_.parallel;
+        while (is_open_ && !is_busy_ && waiting_ < to_begin_ && jobs_ < most) {
+            jobs_++;
+            waiting_++;
+            pthread_mutex_unlock(&lock_);
+            settings_.workers_run(settings_.workers_user, &source_core::run_job, this);
+            pthread_mutex_lock(&lock_);
+        }
+        is_handing_ = false;
+        if (!is_open_)
+            pthread_cond_broadcast(&has_more_);
+    }
+    /* What hand_out hands in. Behind its last look at the source close may return. */
+    static void run_job(void *self) noexcept {
+        source_core &core = *static_cast<source_core *>(self);
+        const guard locked(core.lock_);
+        core.waiting_--;
+        call made;
+        if (core.take_call(made))
+            core.make_call(made);
+        core.jobs_--;
+        core.hand_out();
+        if (!core.is_open_)
+            pthread_cond_broadcast(&core.has_more_);
+    }
+    /* A slot that is free, as if new; NULL where there is none. */
+    slot *unused() noexcept {
+        for (std::uint32_t number = 0; number < slot_count_; number++) {
+            slot &at = slots_[number];
+            if (at.now != slot::state::empty)
+                continue;
+            at.calls = at.begun = at.settled = at.running = 0;
+            at.end = at.failed = source_parts::nowhere;
+            at.count = at.taken = 0;
+            at.is_counted = at.is_flushed = at.is_kept = false;
+            at.pushed = 0;
+            return &at;
+        }
+        return nullptr;
+    }
 
     /* ---- The thread in next */
-    void begin_epoch(const source_place &at) noexcept;
-    wavetrain::status restart(const source_place &at) noexcept;
-    bool make() noexcept;
-    bool find_next(slot *&out, bool &is_end) noexcept;
-    bool has_next() const noexcept;
-    bool wait_for_more(const source_parts::deadline &until) noexcept;
-    void take(slot *at, std::uint32_t count, bool is_end) noexcept;
-    void keep(slot *at) noexcept;
-    void push_taken() noexcept;
-    void retire(slot &at) noexcept;
+    void begin_epoch(const source_place &at) noexcept {
+        const guard locked(lock_);
+        drop_asked();
+        has_ordered_end_ = false;
+        must_rewind_ = caller_.rewind != nullptr;
+        skip_ = caller_.rewind == nullptr ? 0 : caller_.is_batch ? at.iteration : at.samples;
+        next_ = at;
+        is_over_ = false;
+        failure_ = wavetrain::error();
+    }
+    wavetrain::status restart(const source_place &at) noexcept {
+        if (!is_open_)
+            return WAVETRAIN_SHUTDOWN;
+        {
+            const guard locked(lock_);
+            drop_asked();
+            has_fed_end_ = false;
+        }
+        wavetrain::status done = loader_.reset();
+        while (done == WAVETRAIN_AGAIN) /* what runs may read what is retired below */
+            done = loader_.reset();
+        keep(nullptr);
+        while (taken_count_ > 0)
+            retire(*taken_[--taken_count_]);
+        last_ = WAVETRAIN_OK;
+        error_ = wavetrain::error();
+        place_ = at;
+        begin_epoch(at);
+        return done;
+    }
+    /* Takes what comes next; whether it was there. */
+    bool make() noexcept {
+        slot *at = nullptr;
+        bool is_end = false;
+        if (is_over_ || failure_.status != WAVETRAIN_OK || !find_next(at, is_end))
+            return false;
+        std::uint32_t count = 0;
+        if (at != nullptr && at->failed < at->end) {
+            failure_ = at->why;
+            retire(*at);
+            return false;
+        }
+        if (at != nullptr) {
+            is_end = at->end != source_parts::nowhere;
+            count = caller_.is_batch ? at->count : size_;
+            count = is_end && at->end < count ? at->end : count;
+        }
+        take(at, count, is_end);
+        return true;
+    }
+    /* What comes next, or NULL, and whether that is the end; false where it is not there. */
+    bool find_next(slot *&out, bool &is_end) noexcept {
+        const guard locked(lock_);
+        if (!caller_.is_fed) {
+            ask();
+            hand_out();
+            call made;
+            while (settings_.parallel == 0 && take_call(made))
+                make_call(made);
+        }
+        if (!has_next()) {
+            out = kept_;
+            return kept_ != nullptr && taken_count_ == 0;
+        }
+        is_end = queued_ == 0;
+        if (is_end)
+            return true;
+        out = queue_[0];
+        out->now = slot::state::taken;
+        queued_--;
+        std::memmove(queue_, queue_ + 1, queued_ * sizeof *queue_);
+        return true;
+    }
+    /* Whether what comes next is known. Under the lock. */
+    bool has_next() const noexcept {
+        if (caller_.is_fed)
+            return queued_ > 0 || has_fed_end_;
+        return queued_ > 0 && queue_[0]->settled == queue_[0]->calls;
+    }
+    /* Until there is more to take, or the time is over: false. Makes calls meanwhile. */
+    bool wait_for_more(const source_parts::deadline &until) noexcept {
+        const guard locked(lock_);
+        for (;;) {
+            if (!caller_.is_fed) {
+                ask();
+                hand_out();
+            }
+            call made;
+            if (has_next())
+                return true;
+            if (until.left_ns() == 0)
+                return false;
+            if (take_call(made))
+                make_call(made);
+            else
+                until.wait(has_more_, lock_);
+        }
+    }
+    /* Moves on by a batch of so many samples, which the loader gets. */
+    void take(slot *at, std::uint32_t count, bool is_end) noexcept {
+        const source_place from = next_;
+        const bool is_short = count < size_;
+        const bool is_given = count > 0 && !(is_short && drops_last_);
+        next_.iteration += count > 0;
+        next_.samples += is_given ? count : 0;
+        is_over_ = is_end;
+        if (is_given) {
+            for (std::uint32_t row = 0; row < count; row++) {
+                const given_sample &sample = at->rows[row];
+                at->samples[row] = { sample.boxes_, sample.count_, sizeof(wavetrain_box),
+                                     from.samples + row };
+            }
+            at->taken = count;
+            at->pushed = 0;
+            at->is_flushed = !is_short;
+            at->behind = next_;
+            taken_[taken_count_++] = at;
+            if (settings_.repeat_last)
+                keep(at);
+            push_taken();
+        } else if (at != nullptr) {
+            retire(*at);
+        }
+        if (!is_end)
+            return;
+        if (settings_.cycle == cycle::quiet && next_.samples > 0 &&
+            failure_.status == WAVETRAIN_OK) {
+            begin_epoch({ from.epoch + 1, 0, 0 });
+        } else {
+            const guard locked(lock_);
+            drop_asked();
+        }
+    }
+    /* Keeps this batch, to be taken again, in the place of another. */
+    void keep(slot *at) noexcept {
+        if (at == kept_)
+            return;
+        slot *const before = kept_;
+        kept_ = at;
+        if (at != nullptr)
+            at->is_kept = true;
+        if (before == nullptr)
+            return;
+        before->is_kept = false;
+        for (std::uint32_t number = 0; number < taken_count_; number++)
+            if (taken_[number] == before)
+                return;
+        retire(*before);
+    }
+    /* Pushes what has room. The samples of the first batch have it always: all before them were
+     * planned. */
+    void push_taken() noexcept {
+        for (std::uint32_t number = 0; number < taken_count_; number++) {
+            slot &at = *taken_[number];
+            if (at.pushed < at.taken) {
+                std::size_t count = 0;
+                const span<const wavetrain_sample> rest(at.samples + at.pushed,
+                                                        at.taken - at.pushed);
+                const wavetrain::status pushed = loader_.push(rest, 0, count);
+                at.pushed += count;
+                if (pushed.failed()) {
+                    failure_ = last_error(loader_.handle());
+                    failure_.status = pushed.value();
+                    while (taken_count_ > number)
+                        retire(*taken_[--taken_count_]);
+                    return;
+                }
+                if (at.pushed < at.taken)
+                    return;
+            }
+            if (!at.is_flushed)
+                loader_.flush().ignore(); /* what fails here fails in pop too */
+            at.is_flushed = true;
+        }
+    }
+    /* What the loader is done with. */
+    void retire(slot &at) noexcept {
+        const guard locked(lock_);
+        if (!at.is_kept)
+            release(at);
+    }
     wavetrain::status pop(batch &out, const source_parts::deadline &until,
-                          wavetrain::error *why) noexcept;
+                          wavetrain::error *why) noexcept {
+        wavetrain::error made;
+        const wavetrain::status popped = loader_.pop(out, until.left_ns(), &made);
+        if (popped == WAVETRAIN_AGAIN && until.waits())
+            return ended(made.status = WAVETRAIN_STARVED, why, made);
+        if (!popped)
+            return ended(popped, why, made);
+        slot &at = *taken_[0];
+        place_ = at.behind;
+        taken_count_--;
+        for (std::uint32_t number = 0; number < taken_count_; number++)
+            taken_[number] = taken_[number + 1];
+        retire(at);
+        return last_ = popped;
+    }
 
     /* ---- The threads in feed */
     wavetrain::status begin_feed(std::uint64_t timeout_ns, slot *&out,
-                                 wavetrain::error *why) noexcept;
-    void leave_feed() noexcept;
-    wavetrain::status queue_feed(slot &at, wavetrain::status with,
-                                 wavetrain::error *why) noexcept;
+                                 wavetrain::error *why) noexcept {
+        const guard locked(lock_);
+        const source_parts::deadline until(timeout_ns == WAVETRAIN_POP_TIMEOUT ? pop_timeout_ns_
+                                                                               : timeout_ns);
+        wavetrain::error made;
+        users_++;
+        while (made.status == WAVETRAIN_OK && out == nullptr) {
+            if (!is_open_)
+                made = error_of(WAVETRAIN_SHUTDOWN, "the source is not open");
+            else if (has_fed_end_)
+                made = error_of(WAVETRAIN_INVALID, fed_behind_end);
+            else if ((out = unused()) != nullptr)
+                out->now = slot::state::filling;
+            else if (until.left_ns() == 0)
+                made = error_of(WAVETRAIN_AGAIN, "there is no room: prefetch says for how many");
+            else
+                until.wait(has_more_, lock_);
+        }
+        for (std::uint32_t row = 0; out != nullptr && row < size_; row++)
+            out->rows[row].clear();
+        if (out != nullptr)
+            return WAVETRAIN_OK;
+        leave_feed();
+        if (why != nullptr)
+            *why = made;
+        return made.status;
+    }
+    void leave_feed() noexcept {
+        users_--;
+        pthread_cond_broadcast(&has_more_);
+    }
+    /* Checks what was filled in and queues it. */
+    wavetrain::status queue_feed(slot &at, wavetrain::status with, wavetrain::error *why) noexcept {
+        look_over(at, 0, with);
+        const guard locked(lock_);
+        leave_feed();
+        wavetrain::error made;
+        if (at.failed != source_parts::nowhere) {
+            made = at.why;
+        } else if (!is_open_) {
+            made = error_of(WAVETRAIN_SHUTDOWN, "the source was closed");
+        } else if (has_fed_end_) {
+            made = error_of(WAVETRAIN_INVALID, fed_behind_end);
+        } else {
+            at.now = slot::state::asked;
+            queue_[queued_++] = &at;
+            return WAVETRAIN_OK;
+        }
+        if (why != nullptr)
+            *why = made;
+        release(at);
+        return made.status;
+    }
+    wavetrain::status feed_end() noexcept {
+        const guard locked(lock_);
+        if (!is_open_)
+            return WAVETRAIN_SHUTDOWN;
+        has_fed_end_ = true;
+        pthread_cond_broadcast(&has_more_);
+        return WAVETRAIN_OK;
+    }
 
     /* Until close nobody writes these. */
     const source_parts::caller caller_;
@@ -844,7 +1379,6 @@ private:
 
     /* Of the thread in next alone. */
     wavetrain::loader loader_;
-    batch current_;
     wavetrain::status last_;
     wavetrain::error error_, failure_; /* its status is 0 where there is none */
     source_place place_ = {};          /* of what came out */
@@ -881,14 +1415,12 @@ inline std::uint32_t given_sample::find(field_key which) noexcept {
     for (std::uint32_t field = 0; which.name != nullptr && field < core_->fields_; field++)
         if (core_->has_names_ && std::strcmp(core_->names_[field], which.name) == 0)
             return field;
-    error made;
-    source_parts::writer text = core_->begin_error(made, *slot_, number_, WAVETRAIN_INVALID);
+    source_core::refusal text(*core_, *slot_, number_, WAVETRAIN_INVALID);
     if (which.name != nullptr)
         text << "the source gives a field '" << which.name << "'";
     else
         text << "the source gives field " << which.number;
     text << ", and the config has none";
-    core_->note(*slot_, number_, made);
     return source_parts::nowhere;
 }
 
@@ -902,10 +1434,9 @@ inline bool given_sample::is_expected(std::uint32_t field, std::uint32_t dtype,
         wanted.has_layout ? rank == letters : wanted.axes < 0 || rank == axes;
     if (is_right_rank && (wanted.dtype == 0 || wanted.dtype == dtype))
         return true;
-    error made;
-    const wavetrain_status status = is_right_rank ? WAVETRAIN_DTYPE : WAVETRAIN_RANK;
-    source_parts::writer text =
-        core_->say_field(core_->begin_error(made, *slot_, number_, status), field);
+    source_core::refusal text(*core_, *slot_, number_,
+                              is_right_rank ? WAVETRAIN_DTYPE : WAVETRAIN_RANK);
+    text.field(field);
     if (is_right_rank)
         text << " must be an array of " << source_parts::dtype_name(wanted.dtype) << " (got "
              << source_parts::dtype_name(dtype) << ")";
@@ -914,7 +1445,6 @@ inline bool given_sample::is_expected(std::uint32_t field, std::uint32_t dtype,
              << ")";
     else
         text << " must have " << axes << " axes (got " << rank << ")";
-    core_->note(*slot_, number_, made);
     return false;
 }
 
@@ -923,10 +1453,8 @@ inline void given_sample::put_box(const wavetrain_box &box) noexcept {
         boxes_[count_++] = box;
         return;
     }
-    error made;
-    core_->begin_error(made, *slot_, number_, WAVETRAIN_INVALID)
+    source_core::refusal(*core_, *slot_, number_, WAVETRAIN_INVALID)
         << "the source gives more boxes than max_boxes_per_sample = " << core_->boxes_;
-    core_->note(*slot_, number_, made);
 }
 
 inline unsigned char *given_sample::take_copy(std::uint64_t bytes, std::uint32_t field) noexcept {
@@ -935,11 +1463,9 @@ inline unsigned char *given_sample::take_copy(std::uint64_t bytes, std::uint32_t
         copied_ += source_parts::aligned(bytes); /* as copy_bytes_ is */
         return first;
     }
-    error made;
-    core_->say_field(core_->begin_error(made, *slot_, number_, WAVETRAIN_BUDGET), field)
+    source_core::refusal(*core_, *slot_, number_, WAVETRAIN_BUDGET).field(field)
         << ": " << bytes << " bytes are to be copied, and of copy_bytes = " << core_->copy_bytes_
         << " there are " << core_->copy_bytes_ - copied_ << " left: raise it";
-    core_->note(*slot_, number_, made);
     return nullptr;
 }
 
@@ -954,11 +1480,9 @@ inline bool given_sample::copy(wavetrain_box &box, wavetrain_tensor &from) noexc
         to = values_ + count_ * source_parts::value_bytes;
         box.kind = WAVETRAIN_BOX_VALUE;
     } else if (box.kind == WAVETRAIN_BOX_VALUE) {
-        error made;
-        core_->say_field(core_->begin_error(made, *slot_, number_, WAVETRAIN_INVALID), box.field)
+        source_core::refusal(*core_, *slot_, number_, WAVETRAIN_INVALID).field(box.field)
             << ": a value has at most " << source_parts::value_bytes << " bytes (got " << bytes
             << ")";
-        core_->note(*slot_, number_, made);
         return false;
     } else if (!core_->settings_.copy) {
         return true;
@@ -989,11 +1513,9 @@ inline given_sample &given_sample::array(field_key to, const wavetrain_tensor &f
     if (field == source_parts::nowhere)
         return *this;
     if (rank > WAVETRAIN_RANK_MAX) {
-        error made;
-        core_->say_field(core_->begin_error(made, *slot_, number_, WAVETRAIN_RANK), field)
+        source_core::refusal(*core_, *slot_, number_, WAVETRAIN_RANK).field(field)
             << " must have at most " << std::uint64_t(WAVETRAIN_RANK_MAX) << " axes (got "
             << std::uint64_t(rank) << ")";
-        core_->note(*slot_, number_, made);
     } else if (is_expected(field, from.dtype, static_cast<std::uint32_t>(rank))) {
         put(box(from, rank).into(field), from);
     }
@@ -1035,15 +1557,13 @@ inline given_sample &given_sample::put_number(field_key to, source_parts::number
         put(box(one, 0, WAVETRAIN_BOX_VALUE).into(field), one);
         return *this;
     }
-    error made;
-    source_parts::writer text =
-        core_->say_field(core_->begin_error(made, *slot_, number_, WAVETRAIN_DTYPE), field);
-    text << ": a number must be one of " << source_parts::dtype_name(core_->dtypes_[field]);
+    source_core::refusal text(*core_, *slot_, number_, WAVETRAIN_DTYPE);
+    text.field(field) << ": a number must be one of "
+                      << source_parts::dtype_name(core_->dtypes_[field]);
     if (!given.is_real)
         text << " (got " << (given.is_negative ? "-" : "") << given.magnitude << ")";
     else
         text << " (got one with a fraction, or too large)";
-    core_->note(*slot_, number_, made);
     return *this;
 }
 
@@ -1064,15 +1584,12 @@ inline given_sample &given_batch::sample(std::uint32_t index) noexcept {
         slot_.count = index < slot_.count ? slot_.count : index + 1;
         return slot_.rows[index];
     }
-    error made;
-    source_parts::writer text =
-        core_.begin_error(made, slot_, source_parts::nowhere, WAVETRAIN_INVALID);
+    source_core::refusal text(core_, slot_, source_parts::nowhere, WAVETRAIN_INVALID);
     if (slot_.is_counted)
         text << "a column has " << slot_.count << " samples, and the source gives number " << index;
     else
         text << "a batch must have 1 to " << core_.size_ << " samples (the source gives number "
              << index << ")";
-    core_.note(slot_, 0, made);
     return slot_.rows[0]; /* of a batch that comes out as this error */
 }
 
@@ -1080,20 +1597,17 @@ inline given_batch &given_batch::column(field_key to, const wavetrain_tensor &fr
                                         std::size_t rank) noexcept {
     const std::uint64_t count = rank > 0 ? from.shape[0] : 0;
     const std::uint64_t most = slot_.is_counted ? slot_.count : core_.size_;
-    error made;
     if (rank == 0 || rank > WAVETRAIN_RANK_MAX) {
-        core_.begin_error(made, slot_, source_parts::nowhere, WAVETRAIN_RANK)
+        source_core::refusal(core_, slot_, source_parts::nowhere, WAVETRAIN_RANK)
             << "a column must have an axis of samples, and " << std::uint64_t(WAVETRAIN_RANK_MAX)
             << " axes at most (got " << std::uint64_t(rank) << ")";
-        core_.note(slot_, 0, made);
         return *this;
     }
     if (count == 0 || count > most || count < slot_.count) {
         const std::uint64_t least = slot_.count > 1 ? slot_.count : 1;
-        core_.begin_error(made, slot_, source_parts::nowhere, WAVETRAIN_INVALID)
+        source_core::refusal(core_, slot_, source_parts::nowhere, WAVETRAIN_INVALID)
             << "a batch must have " << least << " to " << most << " samples, of each field (got "
             << count << ")";
-        core_.note(slot_, 0, made);
         return *this;
     }
     slot_.count = static_cast<std::uint32_t>(count);
@@ -1118,140 +1632,6 @@ inline given_batch &given_batch::column(field_key to, const wavetrain_tensor &fr
 }
 
 /* ---- Opening and closing ------------------------------------------------------------------ */
-
-/* The table of fields; empty where there is none, and where open refuses it. */
-inline span<const wavetrain_field> source_core::table_of(const config &of) noexcept {
-    if (of.fields == nullptr || of.n_fields > WAVETRAIN_FIELDS_MAX ||
-        of.field_bytes != sizeof(wavetrain_field))
-        return {};
-    return { of.fields, of.n_fields };
-}
-
-inline source_parts::extents source_core::extents_of(
-    const config &of, const source_settings &settings) const noexcept {
-    using source_parts::aligned;
-    using source_parts::product;
-    const span<const wavetrain_field> table = table_of(of);
-    source_parts::extents made = {};
-    made.batches = source_parts::ahead + 1;
-    if (caller_.is_fed)
-        made.batches += settings.prefetch + std::uint64_t(settings.repeat_last) - 1;
-    else if (settings.parallel != 0)
-        made.batches += settings.prefetch;
-    made.rows = of.samples_per_batch;
-    made.boxes = of.max_boxes_per_sample != 0 ? of.max_boxes_per_sample
-                 : table.empty()              ? 1
-                                              : table.size();
-    if (!settings.copy)
-        return made;
-    made.copy_bytes = aligned(settings.copy_bytes);
-    for (std::size_t field = 0; settings.copy_bytes == 0 && field <= table.size(); field++) {
-        if (field == table.size() && field != 0)
-            break;
-        const bool is_table = !table.empty();
-        const std::uint32_t rank = is_table ? table[field].sample_rank : of.sample_rank;
-        const std::uint64_t *const shape = is_table ? table[field].sample_shape : of.sample_shape;
-        const std::uint32_t wanted = settings.expected[field].dtype;
-        const std::uint32_t own = is_table ? table[field].dtype : of.dtype;
-        std::uint64_t bytes = source_parts::element_bytes(
-            wanted != 0 ? wanted : own, is_table ? table[field].dtype_bytes : of.dtype_bytes);
-        for (std::uint32_t axis = 0; axis < rank && axis < WAVETRAIN_RANK_MAX; axis++)
-            bytes = product(bytes, shape[axis]);
-        made.copy_bytes = source_parts::sum(made.copy_bytes, aligned(bytes));
-    }
-    return made;
-}
-
-inline std::uint64_t source_core::bytes_of(const source_parts::extents &of) noexcept {
-    using source_parts::aligned;
-    using source_parts::product;
-    using source_parts::sum;
-    const std::uint64_t box = aligned(sizeof(wavetrain_box)) + aligned(sizeof(wavetrain_tensor)) +
-                              source_parts::value_bytes;
-    const std::uint64_t row = sum(aligned(sizeof(wavetrain_sample)) + aligned(sizeof(given_sample)),
-                                  sum(product(of.boxes, box), of.copy_bytes));
-    const std::uint64_t batch = sum(aligned(sizeof(slot)) + 16, product(of.rows, row));
-    return sum(product(of.batches, batch), 15);
-}
-
-/* What open refuses of settings_; NULL where nothing is wrong. */
-inline const char *source_core::wrong_setting(std::size_t fields) const noexcept {
-    const bool begins_once = caller_.is_fed || (caller_.is_ordered && caller_.rewind == nullptr);
-    if (settings_.cycle > cycle::raise)
-        return "cycle must be no, quiet or raise";
-    if (settings_.cycle != cycle::no && begins_once)
-        return "cycle must be no: a source that is fed, or that gives what comes next and has no "
-               "rewind(), cannot begin again";
-    if (settings_.repeat_last && !caller_.is_fed)
-        return "repeat_last is for what is fed: the source must be one of fed";
-    if (settings_.workers_run != nullptr && caller_.is_fed)
-        return "use_workers is for callbacks: what is fed is not asked for";
-    if (settings_.workers_run != nullptr && settings_.parallel == 0)
-        return "parallel must be 1 or more: the jobs of use_workers at a time";
-    if (settings_.prefetch == 0)
-        return "prefetch must be 1 or more";
-    for (std::size_t number = 0; number < WAVETRAIN_FIELDS_MAX; number++) {
-        const source_settings::expectation &field = settings_.expected[number];
-        const bool is_told = field.dtype != 0 || field.axes >= 0 || field.has_layout;
-        if (settings_.is_beyond || (number >= fields && is_told))
-            return "expect and layout: the config has no such field";
-        if (field.dtype > WAVETRAIN_RAW || field.axes > WAVETRAIN_RANK_MAX)
-            return "expect: there is no such dtype, or an array cannot have as many axes";
-        if (!field.has_layout)
-            continue;
-        const char *const letters = field.layout;
-        const std::size_t count = std::strlen(letters);
-        if (count > WAVETRAIN_RANK_MAX ||
-            (field.axes >= 0 && count != static_cast<std::size_t>(field.axes)))
-            return "layout must have as many letters as arrays have axes";
-        for (std::size_t at = 1; at < count; at++)
-            if (std::memchr(letters, letters[at], at) != nullptr)
-                return "layout must have different letters";
-    }
-    return nullptr;
-}
-
-inline void source_core::note_fields(const config &of) noexcept {
-    const span<const wavetrain_field> table = table_of(of);
-    has_names_ = !table.empty();
-    fields_ = has_names_ ? static_cast<std::uint32_t>(table.size()) : 1;
-    dtypes_[0] = of.dtype;
-    for (std::uint32_t field = 0; field < table.size(); field++) {
-        dtypes_[field] = table[field].dtype;
-        std::memcpy(names_[field], table[field].name, sizeof names_[field]);
-    }
-}
-
-/* Cuts the room into what is in it. */
-inline void source_core::carve(unsigned char *room, const source_parts::extents &of) noexcept {
-    using source_parts::aligned;
-    std::uintptr_t at = aligned(reinterpret_cast<std::uintptr_t>(room));
-    const auto cut = [&at](std::uint64_t bytes) noexcept {
-        void *const first = reinterpret_cast<void *>(at);
-        at += aligned(bytes);
-        return first;
-    };
-    slot_count_ = static_cast<std::uint32_t>(of.batches);
-    slots_ = static_cast<slot *>(cut(of.batches * sizeof(slot)));
-    queue_ = static_cast<slot **>(cut(of.batches * sizeof(slot *)));
-    for (std::uint32_t number = 0; number < of.batches; number++) {
-        slot &made = *::new (static_cast<void *>(slots_ + number)) slot();
-        made.samples = static_cast<wavetrain_sample *>(cut(of.rows * sizeof(wavetrain_sample)));
-        made.rows = static_cast<given_sample *>(cut(of.rows * sizeof(given_sample)));
-        for (std::uint32_t row = 0; row < of.rows; row++) {
-            given_sample &sample = *::new (static_cast<void *>(made.rows + row)) given_sample();
-            sample.core_ = this;
-            sample.slot_ = &made;
-            sample.number_ = row;
-            sample.boxes_ = static_cast<wavetrain_box *>(cut(of.boxes * sizeof(wavetrain_box)));
-            sample.tensors_ =
-                static_cast<wavetrain_tensor *>(cut(of.boxes * sizeof(wavetrain_tensor)));
-            sample.values_ =
-                static_cast<unsigned char *>(cut(of.boxes * source_parts::value_bytes));
-            sample.copies_ = static_cast<unsigned char *>(cut(of.copy_bytes));
-        }
-    }
-}
 
 inline status source_core::open(const config &of, const source_settings &settings, source_room room,
                                 wavetrain::error *why) noexcept {
@@ -1318,255 +1698,7 @@ inline void source_core::close() noexcept {
     room_ = source_room();
 }
 
-/* ---- Errors ------------------------------------------------------------------------------- */
-
-inline source_parts::writer source_core::say_field(words text, std::uint32_t field) const noexcept {
-    if (has_names_)
-        text << "field '" << names_[field] << "'";
-    else
-        text << "field " << field;
-    return text;
-}
-
-/* Whose error it is, of a batch as such `nowhere`: text that says why is to follow. */
-inline source_parts::writer source_core::begin_error(wavetrain::error &made, const slot &at,
-                                                     std::uint32_t row,
-                                                     wavetrain_status what) const noexcept {
-    const bool is_sample = row != source_parts::nowhere;
-    made.status = what;
-    made.sample = is_sample ? row : 0;
-    words text(made);
-    if (is_sample)
-        text << "sample " << row << " of ";
-    if (caller_.is_fed) {
-        text << "what is fed: ";
-        return text;
-    }
-    made.batch_id = at.iteration;
-    if (is_sample && !caller_.is_batch)
-        made.tag = at.iteration * size_ + row;
-    text << "batch " << at.iteration << " of epoch " << at.epoch << ": ";
-    return text;
-}
-
-inline status source_core::fail(slot &at, std::uint32_t row, wavetrain::status what,
-                                const char *text) noexcept {
-    const wavetrain::status failed = what.failed() ? what : wavetrain::status(WAVETRAIN_INVALID);
-    wavetrain::error made;
-    begin_error(made, at, row, failed.value()) << text;
-    note(at, row == source_parts::nowhere ? 0 : row, made);
-    return failed;
-}
-
-/* Of several errors the first sample's counts, and of that the first. */
-inline void source_core::note(slot &at, std::uint32_t row, const wavetrain::error &made) noexcept {
-    const guard locked(lock_);
-    if (row >= at.failed)
-        return;
-    at.failed = row;
-    at.why = made;
-}
-
 /* ---- Calls -------------------------------------------------------------------------------- */
-
-/* A slot that is free, as if new; NULL where there is none. */
-inline source_parts::slot *source_core::unused() noexcept {
-    for (std::uint32_t number = 0; number < slot_count_; number++) {
-        slot &at = slots_[number];
-        if (at.now != slot::state::empty)
-            continue;
-        at.calls = at.begun = at.settled = at.running = 0;
-        at.end = at.failed = source_parts::nowhere;
-        at.count = at.taken = 0;
-        at.is_counted = at.is_flushed = at.is_kept = false;
-        at.pushed = 0;
-        return &at;
-    }
-    return nullptr;
-}
-
-inline void source_core::release(slot &at) noexcept {
-    at.now = slot::state::empty;
-    pthread_cond_broadcast(&has_more_); /* threads in feed may wait for it */
-}
-
-/* Asks for as many batches as are asked for ahead. */
-inline void source_core::ask() noexcept {
-    const std::uint64_t prefetch = settings_.parallel != 0 ? settings_.prefetch : 0;
-    while (queued_ <= prefetch && !has_ordered_end_) {
-        slot *const at = unused();
-        if (at == nullptr)
-            break;
-        at->now = slot::state::asked;
-        at->epoch = next_.epoch;
-        at->iteration = next_.iteration + queued_;
-        at->calls = caller_.is_batch ? 1 : size_;
-        to_begin_ += at->calls;
-        queue_[queued_++] = at;
-        pthread_cond_broadcast(&has_work_);
-    }
-}
-
-/* The first call that nobody has begun. */
-inline bool source_core::take_call(call &out) noexcept {
-    if (to_begin_ == 0 || is_busy_)
-        return false;
-    std::uint32_t place = 0;
-    while (queue_[place]->begun == queue_[place]->calls)
-        place++;
-    slot &at = *queue_[place];
-    out = { &at, at.begun++, skip_, must_rewind_ };
-    at.running++;
-    to_begin_--;
-    is_busy_ = caller_.is_ordered;
-    must_rewind_ = false;
-    skip_ = 0;
-    return true;
-}
-
-/* Calls the callback. What it gives before the place to go on from is not looked at. */
-inline status source_core::give(const call &made) noexcept {
-    slot &at = *made.at;
-    given_batch batch(*this, at);
-    const sample_info info = { at.iteration * size_ + made.row, made.row, at.iteration, at.epoch };
-    const std::uint32_t first = caller_.is_batch ? 0 : made.row;
-    const std::uint32_t limit = caller_.is_batch ? size_ : made.row + 1;
-    if (made.rewinds)
-        caller_.rewind(caller_.object);
-    wavetrain::status with;
-    for (std::uint64_t number = 0; number <= made.skipped && with.ok(); number++) {
-        for (std::uint32_t row = first; row < limit; row++)
-            at.rows[row].clear();
-        if (caller_.is_batch) { /* a call for a sample is not alone */
-            at.count = 0;
-            at.is_counted = false;
-        }
-        if (made.skipped != 0) {
-            const guard locked(lock_);
-            at.failed = source_parts::nowhere;
-        }
-        with = caller_.give(caller_.object, info, at.rows[made.row], batch);
-    }
-    if (with != WAVETRAIN_END)
-        look_over(at, made.row, with);
-    return with;
-}
-
-/* Notes what is wrong with a batch or a sample as a whole. */
-inline void source_core::look_over(slot &at, std::uint32_t row, wavetrain::status with) noexcept {
-    wavetrain::error made;
-    if (!with) {
-        words text = begin_error(made, at, caller_.is_batch ? source_parts::nowhere : row,
-                                 with.failed() ? with.value() : WAVETRAIN_INVALID);
-        text << "the source returned " << with.name();
-        if (!with.failed())
-            text << (caller_.is_fed ? ": OK or an error is wanted"
-                                    : ": OK, END or an error is wanted");
-        note(at, row, made);
-        return;
-    }
-    if (caller_.is_batch && at.count == 0) {
-        begin_error(made, at, source_parts::nowhere, WAVETRAIN_INVALID)
-            << "a batch must have 1 to " << size_ << " samples (got 0)";
-        note(at, 0, made);
-    }
-    const std::uint32_t limit = caller_.is_batch ? at.count : row + 1;
-    for (; row < limit; row++) {
-        if (at.rows[row].count_ != 0)
-            continue;
-        begin_error(made, at, row, WAVETRAIN_INVALID) << "nothing is given for it";
-        note(at, row, made);
-        return;
-    }
-}
-
-/* Calls of this slot that nobody has begun are not made any more. */
-inline void source_core::skip_rest(slot &at) noexcept {
-    const std::uint32_t rest = at.calls - at.begun;
-    to_begin_ -= rest;
-    at.settled += rest;
-    at.begun = at.calls;
-}
-
-inline void source_core::settle(const call &made, wavetrain::status with) noexcept {
-    slot &at = *made.at;
-    at.running--;
-    if (caller_.is_ordered) {
-        is_busy_ = false;
-        pthread_cond_broadcast(&has_work_);
-        pthread_cond_broadcast(&has_more_);
-    }
-    if (at.now == slot::state::dropped) {
-        if (at.running == 0)
-            release(at);
-        return;
-    }
-    at.settled++;
-    if (with == WAVETRAIN_END && made.row < at.end)
-        at.end = made.row;
-    if (with == WAVETRAIN_END || at.failed <= made.row) {
-        skip_rest(at);
-        has_ordered_end_ = caller_.is_ordered;
-        for (std::uint32_t place = 0; has_ordered_end_ && place < queued_; place++)
-            skip_rest(*queue_[place]);
-    }
-    if (at.settled == at.calls)
-        pthread_cond_broadcast(&has_more_);
-}
-
-/* Makes a call: takes the lock off meanwhile. */
-inline void source_core::make_call(const call &made) noexcept {
-    pthread_mutex_unlock(&lock_);
-    const wavetrain::status with = give(made);
-    pthread_mutex_lock(&lock_);
-    settle(made, with);
-    hand_out();
-}
-
-/* Nobody wants what was asked for or fed. */
-inline void source_core::drop_asked() noexcept {
-    for (std::uint32_t place = 0; place < queued_; place++) {
-        slot &at = *queue_[place];
-        skip_rest(at);
-        at.now = slot::state::dropped;
-        if (at.running == 0)
-            release(at);
-    }
-    queued_ = 0;
-}
-
-/* Hands in jobs for calls that nobody has begun: takes the lock off meanwhile. One thread at a time
- * does, and looks again afterwards, so that a host that runs a job at once makes no recursion. */
-inline void source_core::hand_out() noexcept {
-    if (settings_.workers_run == nullptr || is_handing_)
-        return;
-    is_handing_ = true;
-    const std::uint32_t most = caller_.is_ordered ? 1 : settings_.parallel;
-    while (is_open_ && !is_busy_ && waiting_ < to_begin_ && jobs_ < most) {
-        jobs_++;
-        waiting_++;
-        pthread_mutex_unlock(&lock_);
-        settings_.workers_run(settings_.workers_user, &source_core::run_job, this);
-        pthread_mutex_lock(&lock_);
-    }
-    is_handing_ = false;
-    if (!is_open_)
-        pthread_cond_broadcast(&has_more_);
-}
-
-/* What hand_out hands in. Behind its last look at the source close may return. */
-inline void source_core::run_job(void *self) noexcept {
-    source_core &core = *static_cast<source_core *>(self);
-    const guard locked(core.lock_);
-    core.waiting_--;
-    call made;
-    if (core.take_call(made))
-        core.make_call(made);
-    core.jobs_--;
-    core.hand_out();
-    if (!core.is_open_)
-        pthread_cond_broadcast(&core.has_more_);
-}
 
 inline status source_core::work(std::uint64_t timeout_ns) noexcept {
     const guard locked(lock_);
@@ -1596,38 +1728,6 @@ inline status source_core::work(std::uint64_t timeout_ns) noexcept {
 
 /* ---- The thread in next ------------------------------------------------------------------- */
 
-inline void source_core::begin_epoch(const source_place &at) noexcept {
-    const guard locked(lock_);
-    drop_asked();
-    has_ordered_end_ = false;
-    must_rewind_ = caller_.rewind != nullptr;
-    skip_ = caller_.rewind == nullptr ? 0 : caller_.is_batch ? at.iteration : at.samples;
-    next_ = at;
-    is_over_ = false;
-    failure_ = wavetrain::error();
-}
-
-inline status source_core::restart(const source_place &at) noexcept {
-    if (!is_open_)
-        return WAVETRAIN_SHUTDOWN;
-    {
-        const guard locked(lock_);
-        drop_asked();
-        has_fed_end_ = false;
-    }
-    wavetrain::status done = loader_.reset();
-    while (done == WAVETRAIN_AGAIN) /* what runs may read what is retired below */
-        done = loader_.reset();
-    keep(nullptr);
-    while (taken_count_ > 0)
-        retire(*taken_[--taken_count_]);
-    last_ = WAVETRAIN_OK;
-    error_ = wavetrain::error();
-    place_ = at;
-    begin_epoch(at);
-    return done;
-}
-
 inline status source_core::go_to(const source_place &place, wavetrain::error *why) noexcept {
     if (!is_open_)
         return ended(WAVETRAIN_SHUTDOWN, "the source is not open", why);
@@ -1640,180 +1740,6 @@ inline status source_core::go_to(const source_place &place, wavetrain::error *wh
     if (place.epoch > most || place.iteration > most / size_ || place.samples > most)
         return ended(WAVETRAIN_INVALID, "no place of a source has such numbers", why);
     return restart(place);
-}
-
-/* Whether what comes next is known. Under the lock. */
-inline bool source_core::has_next() const noexcept {
-    if (caller_.is_fed)
-        return queued_ > 0 || has_fed_end_;
-    return queued_ > 0 && queue_[0]->settled == queue_[0]->calls;
-}
-
-/* What comes next, or NULL, and whether that is the end; false where it is not there. */
-inline bool source_core::find_next(slot *&out, bool &is_end) noexcept {
-    const guard locked(lock_);
-    if (!caller_.is_fed) {
-        ask();
-        hand_out();
-        call made;
-        while (settings_.parallel == 0 && take_call(made))
-            make_call(made);
-    }
-    if (!has_next()) {
-        out = kept_;
-        return kept_ != nullptr && taken_count_ == 0;
-    }
-    is_end = queued_ == 0;
-    if (is_end)
-        return true;
-    out = queue_[0];
-    out->now = slot::state::taken;
-    queued_--;
-    std::memmove(queue_, queue_ + 1, queued_ * sizeof *queue_);
-    return true;
-}
-
-/* Takes what comes next; whether it was there. */
-inline bool source_core::make() noexcept {
-    slot *at = nullptr;
-    bool is_end = false;
-    if (is_over_ || failure_.status != WAVETRAIN_OK || !find_next(at, is_end))
-        return false;
-    std::uint32_t count = 0;
-    if (at != nullptr && at->failed < at->end) {
-        failure_ = at->why;
-        retire(*at);
-        return false;
-    }
-    if (at != nullptr) {
-        is_end = at->end != source_parts::nowhere;
-        count = caller_.is_batch ? at->count : size_;
-        count = is_end && at->end < count ? at->end : count;
-    }
-    take(at, count, is_end);
-    return true;
-}
-
-/* Moves on by a batch of so many samples, which the loader gets. */
-inline void source_core::take(slot *at, std::uint32_t count, bool is_end) noexcept {
-    const source_place from = next_;
-    const bool is_short = count < size_;
-    const bool is_given = count > 0 && !(is_short && drops_last_);
-    next_.iteration += count > 0;
-    next_.samples += is_given ? count : 0;
-    is_over_ = is_end;
-    if (is_given) {
-        for (std::uint32_t row = 0; row < count; row++) {
-            const given_sample &sample = at->rows[row];
-            at->samples[row] = { sample.boxes_, sample.count_, sizeof(wavetrain_box),
-                                 from.samples + row };
-        }
-        at->taken = count;
-        at->pushed = 0;
-        at->is_flushed = !is_short;
-        at->behind = next_;
-        taken_[taken_count_++] = at;
-        if (settings_.repeat_last)
-            keep(at);
-        push_taken();
-    } else if (at != nullptr) {
-        retire(*at);
-    }
-    if (!is_end)
-        return;
-    if (settings_.cycle == cycle::quiet && next_.samples > 0 && failure_.status == WAVETRAIN_OK) {
-        begin_epoch({ from.epoch + 1, 0, 0 });
-    } else {
-        const guard locked(lock_);
-        drop_asked();
-    }
-}
-
-/* Keeps this batch, to be taken again, in the place of another. */
-inline void source_core::keep(slot *at) noexcept {
-    if (at == kept_)
-        return;
-    slot *const before = kept_;
-    kept_ = at;
-    if (at != nullptr)
-        at->is_kept = true;
-    if (before == nullptr)
-        return;
-    before->is_kept = false;
-    for (std::uint32_t number = 0; number < taken_count_; number++)
-        if (taken_[number] == before)
-            return;
-    retire(*before);
-}
-
-/* What the loader is done with. */
-inline void source_core::retire(slot &at) noexcept {
-    const guard locked(lock_);
-    if (!at.is_kept)
-        release(at);
-}
-
-/* Pushes what has room. The samples of the first batch have it always: all before them were
- * planned. */
-inline void source_core::push_taken() noexcept {
-    for (std::uint32_t number = 0; number < taken_count_; number++) {
-        slot &at = *taken_[number];
-        if (at.pushed < at.taken) {
-            std::size_t count = 0;
-            const span<const wavetrain_sample> rest(at.samples + at.pushed, at.taken - at.pushed);
-            const wavetrain::status pushed = loader_.push(rest, 0, count);
-            at.pushed += count;
-            if (pushed.failed()) {
-                failure_ = last_error(loader_.handle());
-                failure_.status = pushed.value();
-                while (taken_count_ > number)
-                    retire(*taken_[--taken_count_]);
-                return;
-            }
-            if (at.pushed < at.taken)
-                return;
-        }
-        if (!at.is_flushed)
-            loader_.flush().ignore(); /* what fails here fails in pop too */
-        at.is_flushed = true;
-    }
-}
-
-/* Until there is more to take, or the time is over: false. Makes calls meanwhile. */
-inline bool source_core::wait_for_more(const source_parts::deadline &until) noexcept {
-    const guard locked(lock_);
-    for (;;) {
-        if (!caller_.is_fed) {
-            ask();
-            hand_out();
-        }
-        call made;
-        if (has_next())
-            return true;
-        if (until.left_ns() == 0)
-            return false;
-        if (take_call(made))
-            make_call(made);
-        else
-            until.wait(has_more_, lock_);
-    }
-}
-
-inline status source_core::pop(batch &out, const source_parts::deadline &until,
-                               wavetrain::error *why) noexcept {
-    wavetrain::error made;
-    const wavetrain::status popped = loader_.pop(out, until.left_ns(), &made);
-    if (popped == WAVETRAIN_AGAIN && until.waits())
-        return ended(made.status = WAVETRAIN_STARVED, why, made);
-    if (!popped)
-        return ended(popped, why, made);
-    slot &at = *taken_[0];
-    place_ = at.behind;
-    taken_count_--;
-    for (std::uint32_t number = 0; number < taken_count_; number++)
-        taken_[number] = taken_[number + 1];
-    retire(at);
-    return last_ = popped;
 }
 
 inline status source_core::next(batch &out, std::uint64_t timeout_ns,
@@ -1845,86 +1771,6 @@ inline status source_core::next(batch &out, std::uint64_t timeout_ns,
                                     : "the next batch is not there yet: calls are under way",
                      why);
     }
-}
-
-/* ---- What is fed -------------------------------------------------------------------------- */
-
-inline status source_core::begin_feed(std::uint64_t timeout_ns, slot *&out,
-                                      wavetrain::error *why) noexcept {
-    const guard locked(lock_);
-    const source_parts::deadline until(timeout_ns == WAVETRAIN_POP_TIMEOUT ? pop_timeout_ns_
-                                                                          : timeout_ns);
-    wavetrain::status result;
-    const char *text = "";
-    users_++;
-    while (result && out == nullptr) {
-        if (!is_open_) {
-            result = WAVETRAIN_SHUTDOWN;
-            text = "the source is not open";
-        } else if (has_fed_end_) {
-            result = WAVETRAIN_INVALID;
-            text = "nothing is fed behind feed_end, until reset";
-        } else if ((out = unused()) != nullptr) {
-            out->now = slot::state::filling;
-        } else if (until.left_ns() == 0) {
-            result = WAVETRAIN_AGAIN;
-            text = "there is no room: prefetch says for how many";
-        } else {
-            until.wait(has_more_, lock_);
-        }
-    }
-    if (result) {
-        for (std::uint32_t row = 0; row < size_; row++)
-            out->rows[row].clear();
-        return result;
-    }
-    leave_feed();
-    if (why == nullptr)
-        return result;
-    *why = wavetrain::error();
-    why->status = result.value();
-    words(*why) << text;
-    return result;
-}
-
-inline void source_core::leave_feed() noexcept {
-    users_--;
-    pthread_cond_broadcast(&has_more_);
-}
-
-/* Checks what was filled in and queues it. */
-inline status source_core::queue_feed(slot &at, wavetrain::status with,
-                                      wavetrain::error *why) noexcept {
-    look_over(at, 0, with);
-    const guard locked(lock_);
-    leave_feed();
-    wavetrain::error made;
-    if (at.failed != source_parts::nowhere) {
-        made = at.why;
-    } else if (!is_open_) {
-        made.status = WAVETRAIN_SHUTDOWN;
-        words(made) << "the source was closed";
-    } else if (has_fed_end_) {
-        made.status = WAVETRAIN_INVALID;
-        words(made) << "nothing is fed behind feed_end, until reset";
-    } else {
-        at.now = slot::state::asked;
-        queue_[queued_++] = &at;
-        return WAVETRAIN_OK;
-    }
-    if (why != nullptr)
-        *why = made;
-    release(at);
-    return made.status;
-}
-
-inline status source_core::end_feed() noexcept {
-    const guard locked(lock_);
-    if (!is_open_)
-        return WAVETRAIN_SHUTDOWN;
-    has_fed_end_ = true;
-    pthread_cond_broadcast(&has_more_);
-    return WAVETRAIN_OK;
 }
 
 /* ---- Sources ------------------------------------------------------------------------------ */
@@ -1988,10 +1834,20 @@ public:
     template <class Fill>
     wavetrain::status feed(Fill &&fill, std::uint64_t timeout_ns = WAVETRAIN_POP_TIMEOUT,
                            wavetrain::error *why = nullptr) noexcept {
-        return feed_with(std::forward<Fill>(fill), timeout_ns, why);
+        source_parts::slot *at = nullptr;
+        const wavetrain::status begun = begin_feed(timeout_ns, at, why);
+        if (!begun)
+            return begun;
+        given_batch batch(*this, *at);
+        wavetrain::status filled;
+        if constexpr (std::is_void_v<decltype(fill(batch))>)
+            fill(batch);
+        else
+            filled = fill(batch);
+        return queue_feed(*at, filled, why);
     }
     /* Says that no more is fed: behind the last batch is END, until reset. */
-    wavetrain::status feed_end() noexcept { return end_feed(); }
+    using source_core::feed_end;
 };
 
 source() -> source<fed>;
