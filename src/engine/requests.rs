@@ -209,8 +209,7 @@ impl Engine {
     /// Makes a uri, which is normal, the one that its array is cached by.
     pub fn fix_uri(&self, uri: &mut Uri, why: &mut Why) -> Result<(), Status> {
         self.shared.store.refuse_scheme(uri.as_str(), why)?;
-        // A hook gets its names as they are.
-        if self.shared.store.uses_hook() || uri.as_str().starts_with(HOOK_PREFIX) {
+        if !self.shared.store.row.has_paths || uri.as_str().starts_with(HOOK_PREFIX) {
             return Ok(());
         }
         self.shared.folder.fix(uri, RAW_PREFIX, why)

@@ -142,9 +142,9 @@ const UNSTABLE: &str = "its chunks are not missing data while the store comes an
                         written: reset the loader once it is still";
 
 /// A file was found, or the nearest folder above it that was there before: what is absent below it
-/// is missing data, in this batch. A files hook knows no folders.
+/// is missing data, in this batch.
 pub fn note_folders(shared: &Shared, state: &mut State, question: &Question, is_found: bool) {
-    if shared.store.uses_hook() {
+    if !shared.store.row.has_folders {
         return;
     }
     let Question { array, array_id, file, batch_id, .. } = *question;
@@ -208,9 +208,7 @@ fn check_spelling(
     let wrong = match known.spelled {
         Spelled::AsItSays => return Ok(()),
         Spelled::Otherwise(spelling) => Some(spelling),
-        Spelled::Unknown { .. } if shared.store.uses_hook() => {
-            ask_for_other(lock, question, record)
-        }
+        Spelled::Unknown { .. } if !shared.store.row.lists => ask_for_other(lock, question, record),
         Spelled::Unknown { .. } => match list_spellings(shared, question, record) {
             Ok(wrong) => {
                 let is_right = Spelled::AsItSays;
@@ -323,9 +321,6 @@ fn check_file(
     why: &mut Why,
 ) -> Checked {
     let shared = lock.shared;
-    if shared.store.uses_hook() {
-        return Ok(());
-    }
     match shared.store.stat_link(path) {
         Err(Errno(libc::ENOENT)) => Ok(()),
         Err(Errno(libc::ENOTDIR)) => {
@@ -356,7 +351,7 @@ fn check_folders(
     why: &mut Why,
 ) -> Checked {
     let shared = lock.shared;
-    if known.is_looked_at || shared.store.uses_hook() {
+    if known.is_looked_at || !shared.store.row.has_folders {
         return Ok(());
     }
     let Question { array, array_id, batch_id, .. } = *question;

@@ -133,7 +133,7 @@ impl<'a> LeasedFile<'a> {
         let shared = lock.shared;
         let record = shared.array_record(read.array);
         // An open file of the system is read by its descriptor alone.
-        if lease.open.is_none() || shared.store.uses_hook() {
+        if lease.open.is_none() || !shared.store.row.has_descriptors {
             shared.write_file_path(read.array, record, read.file, path);
         }
         let path = &*path;
@@ -170,7 +170,8 @@ impl<'a> LeasedFile<'a> {
         let (open, stat) = self.opened?;
         self.is_checked.set(false);
         let store = &self.lock.shared.store;
-        let mut result = store.read_exact(open.fd, self.path, target, offset, cached_only);
+        let mut result =
+            (store.row.read)(store, (open.fd, stat), self.path, target, offset, cached_only);
         if result == Err(STALE) && self.lease.open.is_none() {
             // It was opened just now: there is no older descriptor to blame.
             result = store.read_again((open.fd, stat), self.path, target, offset);
@@ -183,11 +184,10 @@ impl<'a> LeasedFile<'a> {
     }
 
     /// Looks at the file again once bytes are here, because a chunk's place in a file that was
-    /// rewritten meanwhile is somebody else's place. A files hook is not asked: it knows no time of
-    /// change, and its size may be a round trip.
+    /// rewritten meanwhile is somebody else's place.
     pub fn check_unchanged(&mut self) -> Result<(), OpenFault> {
         let (open, stat) = self.opened?;
-        if self.is_checked.get() || self.lock.shared.store.uses_hook() {
+        if self.is_checked.get() || !self.lock.shared.store.row.shows_changes {
             return Ok(());
         }
         let mut now = self.lock.shared.store.stat(open.fd, self.path);

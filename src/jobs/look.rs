@@ -61,13 +61,11 @@ enum Found {
 }
 
 fn look_at(store: &Store, path: &Path) -> Found {
-    // A hook knows no links. Elsewhere this look tells a link to nothing from nothing.
-    if !store.uses_hook() {
-        match store.stat_link(path) {
-            Ok(stat) if stat.kind == FileKind::REGULAR => return Found::File(stat),
-            Err(Errno(libc::ENOENT)) => return Found::Nothing,
-            _ => {}
-        }
+    // Where there are links, this look tells one to nothing from nothing.
+    match store.stat_link(path) {
+        Ok(stat) if stat.kind == FileKind::REGULAR => return Found::File(stat),
+        Err(Errno(libc::ENOENT)) if store.row.has_folders => return Found::Nothing,
+        _ => {}
     }
     match store.stat_path(path) {
         Ok(stat) if stat.kind == FileKind::REGULAR => Found::File(stat),

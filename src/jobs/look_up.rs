@@ -172,8 +172,8 @@ fn open_as_asked(
 ) -> Result<(Descriptors, FileStat), OpenFault> {
     let is_looked_at = lease.looked_batch.is_some_and(|batch| batch >= question.batch_id);
     let is_first = question.inner.is_none() && lease.stat.is_some() && !is_looked_at;
-    // A file that is opened now, and an object of a hook, is found by its path anyway.
-    if is_first && lease.open.is_some() && !shared.store.uses_hook() {
+    // A file without a descriptor is found by its path anyway.
+    if is_first && lease.open.is_some() && shared.store.row.has_descriptors {
         let stat = shared.store.stat_path(path).map_err(OpenFault::Store)?;
         if Some(stat) != lease.stat {
             return Err(OpenFault::Replaced);

@@ -2,8 +2,8 @@
 //!
 //! In: names, boxes. Out: what the host says of an array, its elements, or a [`Fault`].
 
-use crate::base::abi::{FILE_ABSENT, SourceHook, SourceInfo};
-use crate::os::store::{Fault, Path};
+use crate::base::abi::{SourceHook, SourceInfo};
+use crate::os::store::{Fault, Path, outcome};
 
 /// See the module.
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ impl Asked {
         // SAFETY: the name is NUL-terminated, the info is writable; both outlive the call.
         let answer =
             unsafe { describe(self.0.user, name.as_bytes_nul().as_ptr().cast(), &raw mut info) };
-        fault_of(answer).map(|()| info)
+        outcome(answer).map(|()| info)
     }
 
     /// Fills `target` with the elements from `begin` to before `end`, row-major.
@@ -43,14 +43,6 @@ impl Asked {
         // SAFETY: the name is NUL-terminated, `begin` and `end` have as many numbers as the host
         // said that the array has axes, `target` is writable for `bytes` bytes; all outlive the
         // call.
-        fault_of(unsafe { read(self.0.user, name, begin.as_ptr(), end.as_ptr(), start, bytes) })
-    }
-}
-
-fn fault_of(answer: i64) -> Result<(), Fault> {
-    match answer {
-        0 => Ok(()),
-        FILE_ABSENT => Err(Fault::Absent),
-        _ => Err(Fault::HookFailed),
+        outcome(unsafe { read(self.0.user, name, begin.as_ptr(), end.as_ptr(), start, bytes) })
     }
 }

@@ -42,11 +42,11 @@ pub(super) fn foreign(access: &dyn Access, uri: &str) -> Option<&'static str> {
     if let Ok((fd, stat)) = access.open(&path) {
         let mut start = [0; MAGIC_BYTES];
         let known = MAGIC_BYTES.min(usize::try_from(stat.bytes).unwrap_or(MAGIC_BYTES));
-        let read = store.read_exact(fd, &path, &mut start[..known], 0, false);
+        let read = (store.row.read)(store, (fd, stat), &path, &mut start[..known], 0, false);
         store.close(fd);
         let found = MAGICS.iter().find(|(magic, _)| start.starts_with(magic));
-        // A hook may open folders, too: of a file bytes can be read.
-        let is_file = !store.uses_hook() || known > 0;
+        // A store that sees no folders may open them, too: of a file bytes can be read.
+        let is_file = store.row.has_folders || known > 0;
         return match (read, found) {
             (Ok(()), Some((_, what))) => Some(what),
             (Ok(()), None) if is_file => Some("is a file, not the folder of an array"),

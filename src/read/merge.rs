@@ -3,7 +3,8 @@
 //! In: the pieces of files that a wave's chunks lie in, sorted by file, version and offset. Out:
 //! reads of at most a given size, each of one version, covering whole pieces in order. A piece that
 //! is larger than the cap is a read of its own, with the pieces inside of it, which take no more
-//! staging then. Nothing that no chunk needs is read: a gap of one byte ends a read.
+//! staging then. What no chunk needs is read up to the store's gap: where that is 0, a byte that
+//! nobody needs ends a read.
 
 use crate::base::limits::DIRECT_ALIGN;
 use crate::base::math::align_up;
@@ -41,11 +42,12 @@ pub struct Piece {
     pub asked: Option<u64>,
 }
 
-/// Calls `emit(first, limit, bytes)` for every read: pieces `[first, limit)`, `bytes` in all.
+/// Calls `emit(first, limit, bytes)` for every read: pieces `[first, limit)`, `bytes` in all. Reads
+/// go over gaps of at most `gap_bytes`, so that each piece takes at most so much more staging.
 pub fn merge_pieces(
     count: usize,
     piece: impl Fn(usize) -> Piece,
-    read_bytes_max: u64,
+    (gap_bytes, read_bytes_max): (u64, u64),
     mut emit: impl FnMut(usize, usize, u64),
 ) {
     let mut first = 0;
@@ -59,7 +61,7 @@ pub fn merge_pieces(
             let same_file = of(&next) == of(&start);
             let merged_end = end.max(next.offset + next.bytes);
             let is_too_much = merged_end > end && merged_end - start.offset > read_bytes_max;
-            if !same_file || next.offset > end || is_too_much {
+            if !same_file || next.offset.saturating_sub(end) > gap_bytes || is_too_much {
                 break;
             }
             end = merged_end;
@@ -89,12 +91,16 @@ mod tests {
     use std::vec::Vec;
 
     fn merged(pieces: &[(u64, u64, u64)], cap: u64) -> Vec<(usize, usize, u64)> {
+        merged_over(pieces, (0, cap))
+    }
+
+    fn merged_over(pieces: &[(u64, u64, u64)], caps: (u64, u64)) -> Vec<(usize, usize, u64)> {
         let mut reads = Vec::new();
         let piece = |at: usize| {
             let (file, offset, bytes) = pieces[at];
             Piece { array_id: 1, file, version: Version::NONE, offset, bytes, asked: None }
         };
-        merge_pieces(pieces.len(), piece, cap, |first, limit, bytes| {
+        merge_pieces(pieces.len(), piece, caps, |first, limit, bytes| {
             reads.push((first, limit, bytes));
         });
         reads
@@ -104,6 +110,15 @@ mod tests {
     fn touching_and_overlapping_pieces_fuse_and_a_gap_ends_a_read() {
         let pieces = [(0, 0, 10), (0, 10, 5), (0, 12, 8), (0, 21, 4), (1, 25, 4)];
         assert_eq!(merged(&pieces, 1000), [(0, 3, 20), (3, 4, 4), (4, 5, 4)]);
+    }
+
+    #[test]
+    fn a_gap_is_read_up_to_the_gap_and_the_cap() {
+        let pieces = [(0, 0, 10), (0, 14, 6), (0, 25, 5), (1, 31, 1)];
+        assert_eq!(merged_over(&pieces, (4, 1000)), [(0, 2, 20), (2, 3, 5), (3, 4, 1)]);
+        assert_eq!(merged_over(&pieces, (5, 1000)), [(0, 3, 30), (3, 4, 1)]);
+        assert_eq!(merged_over(&pieces, (5, 29)), [(0, 2, 20), (2, 3, 5), (3, 4, 1)]);
+        assert_eq!(merged_over(&pieces, (3, 1000)).len(), 4);
     }
 
     #[test]
@@ -117,7 +132,7 @@ mod tests {
             asked: None,
         };
         let mut reads = Vec::new();
-        merge_pieces(4, piece, 1000, |first, limit, bytes| reads.push((first, limit, bytes)));
+        merge_pieces(4, piece, (0, 1000), |first, limit, bytes| reads.push((first, limit, bytes)));
         assert_eq!(reads, [(0, 2, 20), (2, 4, 20)]);
     }
 

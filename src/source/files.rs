@@ -24,8 +24,8 @@ pub fn file(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> 
         Ok(opened) => opened,
         // A folder of that name is looked for as any other uri is.
         Err(Fault::NotRegular(FileKind::FOLDER)) if kind == FlatKind::Npy => return None,
-        // A hook knows no folders: there may be files below the name.
-        Err(Fault::Absent) if kind == FlatKind::Npy && look.access.store().uses_hook() => {
+        // Where no folder is seen, there may be files below the name.
+        Err(Fault::Absent) if kind == FlatKind::Npy && !look.access.store().row.has_folders => {
             return None;
         }
         // The files of this name have numbers.

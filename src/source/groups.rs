@@ -97,7 +97,7 @@ pub fn refuse_group(
 
 /// Adds the nodes among the first folders of a group in the order of their names.
 fn add_folders(place: &GroupPlace<'_>, buffer: &mut [u8], refusal: &mut GroupRefusal) {
-    if place.access.store().uses_hook() {
+    if !place.access.store().row.lists {
         refusal.note = " (a files hook lists no folders)";
         return;
     }

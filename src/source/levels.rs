@@ -21,7 +21,7 @@ const SYSTEM_PATH_BYTES_MAX: usize = 4095;
 pub fn is_no_path(store: &Store, uri: &str) -> bool {
     let has_long_name = || uri.split('/').any(|name| name.len() > NAME_BYTES_MAX);
     let is_long = uri.len() + 1 + DocumentKind::Zarr3.file_name().len() > SYSTEM_PATH_BYTES_MAX;
-    split_selection(uri).is_some() && !store.uses_hook() && (is_long || has_long_name())
+    split_selection(uri).is_some() && store.row.has_paths && (is_long || has_long_name())
 }
 
 /// The array that a level of an image is, for a uri that names no node itself.

@@ -20,7 +20,7 @@ use crate::source::look::{Look, Seen};
 /// The one sequence of numbered files in a folder: the uri means their name.
 pub fn folder(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> {
     let (store, uri) = (look.access.store(), look.uri);
-    if store.uses_hook() {
+    if !store.row.lists {
         return None;
     }
     let mut finder = PrefixFinder::new();
@@ -50,7 +50,7 @@ fn folder_failure(uri: &str, listed: Result<Listing, Fault>, why: &mut Why) -> S
 /// The files that a uri with a star names: lists them, and reads the header of the first.
 pub fn files(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> {
     let (folder, prefix) = split_numbered(look.uri)?;
-    let is_listed = !look.access.store().uses_hook();
+    let is_listed = look.access.store().row.lists;
     is_listed.then(|| begin(look, folder, prefix, why))
 }
 

@@ -222,6 +222,12 @@ impl Shared {
             .part(u64::from(to.sample) * bytes, bytes)
     }
 
+    /// Most bytes between two reads of a file that become one, and most bytes of that one.
+    pub fn merges(&self) -> (u64, u64) {
+        let (gap_bytes, read_bytes_max) = self.store.row.merges;
+        (gap_bytes, read_bytes_max.min(self.settings.config.max_read_op_bytes))
+    }
+
     /// Bytes that are staged before those of a read: of the page that a direct read begins with.
     pub fn read_front(&self, read: &ReadOp) -> u64 {
         staged_bytes(self.settings.reads_direct, read.offset, read.bytes).0

@@ -134,7 +134,7 @@ impl State {
 
     /// Whether reads that nobody began go to threads that may wait.
     pub fn must_wait(&self, shared: &Shared) -> bool {
-        self.is_cold || shared.store.uses_hook()
+        self.is_cold || shared.store.row.waits
     }
 
     /// Whether metadata can be loaded now: some is asked for, and descriptors and rows of the

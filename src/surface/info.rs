@@ -188,7 +188,7 @@ fn fill_group(
     };
     info.entry_sources = if group.has_ome { abi::SOURCE_NGFF } else { 0 }
         | if group.has_consolidated { abi::SOURCE_CONSOLIDATED } else { 0 };
-    let is_listed = info.entry_sources == 0 && !place.access.store().uses_hook();
+    let is_listed = info.entry_sources == 0 && place.access.store().row.lists;
     if is_listed {
         let listing = list_nodes(place, buffer, &mut add)
             .map_err(|fault| fail!(why, Io, "{uri}: its folder: {fault}"))?;

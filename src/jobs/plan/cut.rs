@@ -101,7 +101,8 @@ impl Planner {
                     continue;
                 }
                 Place::Known(Settled::Data { offset, bytes, .. }) => {
-                    staged_bytes(shared.settings.reads_direct, offset, bytes).1
+                    let gap = shared.merges().0;
+                    staged_bytes(shared.settings.reads_direct, offset, gap + bytes).1
                 }
                 Place::Known(_) => 0,
             };
@@ -235,7 +236,7 @@ impl Planner {
             let (array_id, file, version) = (entry.array_id, entry.file, stat.version());
             Piece { array_id, file, version, offset, bytes, asked }
         };
-        merge_pieces(data, piece, shared.settings.config.max_read_op_bytes, emit);
+        merge_pieces(data, piece, shared.merges(), emit);
     }
 
     /// Writes the first `data` chunks of the wave, their pairs and their reads; the number of reads

@@ -339,7 +339,7 @@ fn known_file(
     let known = slot.and_then(|slot| Some((slot, state.files.known(slot)?)));
     let Some((slot, (stat, epoch))) = known else {
         // A look costs less than an attempt to open, and a worker takes several.
-        let is_for_look = seen.is_none() && !shared.store.uses_hook();
+        let is_for_look = seen.is_none() && shared.store.row.has_descriptors;
         let is_likely_absent = is_for_look && state.files.is_likely_absent();
         return if is_likely_absent { Known::NotLookedAt } else { Known::Nothing };
     };

@@ -85,7 +85,7 @@ impl Planner {
         array: ArraySlot,
     ) -> bool {
         let state = &mut *guard;
-        let is_each = looks_each_batch(lock.shared);
+        let is_each = lock.shared.store.row.shows_changes;
         match state.arrays.may_use(array, current.batch_id, is_each) {
             Ok(true) => {}
             Ok(false) => {
@@ -119,7 +119,7 @@ impl Planner {
     ) -> ArrayLooks {
         let must_wait = state.must_wait(shared);
         let State { queue, arrays, wakes, .. } = state;
-        let (is_each, mut before) = (looks_each_batch(shared), None);
+        let (is_each, mut before) = (shared.store.row.shows_changes, None);
         let mut looks = ArrayLooks::new();
         for number in &self.order[..current.box_count as usize] {
             let queued = queued_box(shared, queue, *number);
@@ -194,10 +194,4 @@ impl Planner {
             }
         }
     }
-}
-
-/// Whether every batch looks at what its arrays were loaded from, and not the first one after a
-/// reset alone: an object of a hook has no version but its size, which may be a round trip away.
-fn looks_each_batch(shared: &Shared) -> bool {
-    !shared.store.uses_hook()
 }

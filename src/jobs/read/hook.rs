@@ -39,7 +39,9 @@ pub fn begin_read(lock: &Lock, ticket: u64, flight: Flight, path: &Path) {
         state.async_reads.begin(AsyncRead { ticket, flight, interval, is_dropped: false });
     }
     let token = (shared.token, ticket);
-    if shared.store.begin_read(token, path, place, read.offset).is_err() {
+    if (shared.store.row.begin_read)(&shared.store, token, (path, read.stat), place, read.offset)
+        .is_err()
+    {
         end_read(shared, &mut lock.lock(), ticket, false);
     }
 }

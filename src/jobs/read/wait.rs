@@ -46,7 +46,7 @@ pub fn run<'l>(
     let target = target.part(shared.read_front(read), read.bytes);
     // A thread that may wait tries what need not: that it need not is worth knowing, and time tells
     // it only where nobody else is at work.
-    let mut result = file.read(target, read.offset, !shared.store.uses_hook());
+    let mut result = file.read(target, read.offset, !shared.store.row.waits);
     let is_cached = result != Err(OpenFault::Store(Fault::WouldBlock));
     if !is_cached && !cached_only {
         result = file.read(target, read.offset, false);
@@ -67,7 +67,7 @@ pub fn run<'l>(
     } else {
         state.waves.set_ready(wave, op);
     }
-    state.note_cached(is_cached && !shared.store.uses_hook());
+    state.note_cached(is_cached && !shared.store.row.waits);
     state
 }
 

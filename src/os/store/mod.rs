@@ -1,0 +1,242 @@
+//! Files by name: the system's, or the host's own through its hook.
+//!
+//! In: NUL-terminated paths. Out: bytes, or a [`Fault`] that tells a file that does not exist from
+//! every other failure, because only the first is data (a missing chunk). EINTR and short reads go
+//! on here, so that callers see whole reads only.
+//!
+//! A store is a [`Row`], and no other place knows which one it has: a new store is a file beside
+//! `hook` with its row, and a line of [`Store::new`].
+
+mod hook;
+mod system;
+
+pub use hook::outcome;
+
+use crate::base::abi::FilesHook;
+use crate::base::arena::Region;
+use crate::base::limits::PATH_BYTES_MAX;
+use crate::base::status::{Status, Why};
+use crate::base::text::{Tail, Text, scheme};
+use crate::fail;
+use crate::os::{Errno, FileKind, FileStat, Os, uninterrupted};
+use core::fmt;
+
+/// A path with its NUL.
+pub type Path = Text<{ PATH_BYTES_MAX + 1 }>;
+
+/// Why a file could not be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// It does not exist (ENOENT, ENOTDIR, or the hook says so).
+    Absent,
+    /// It would have to be waited for.
+    WouldBlock,
+    /// It ends at this offset, before the last byte asked for.
+    Ended(u64),
+    /// The system says no.
+    Failed(Errno),
+    /// The host's hook says no.
+    HookFailed,
+    /// It is a folder, a FIFO, a device.
+    NotRegular(FileKind),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Absent => f.write_str("no such file"),
+            Fault::WouldBlock => f.write_str("would block"),
+            Fault::Ended(at) => write!(f, "the file ends at byte {at}"),
+            Fault::Failed(errno) => errno.fmt(f),
+            Fault::HookFailed => f.write_str("the files hook reports a failure"),
+            Fault::NotRegular(kind) => write!(f, "is {kind}, not a regular file"),
+        }
+    }
+}
+
+/// A network file system no longer knows the file of a descriptor or a name: it is opened again.
+pub const STALE: Fault = Fault::Failed(Errno(libc::ESTALE));
+
+/// Stands for a descriptor where a store has none.
+pub const NO_FD: i32 = -1;
+
+/// An open file: its descriptor or NO_FD, and what it looked like.
+pub type Opened = (i32, FileStat);
+
+/// What is open of a data file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Descriptors {
+    /// For reads through the page cache.
+    pub fd: i32,
+    /// For reads past it, aligned to DIRECT_ALIGN, where the store opens such and the file has
+    /// them.
+    pub direct: Option<i32>,
+}
+
+/// A kind of store: its functions, and what holds for it. A place that treats stores differently
+/// asks for its reason.
+#[derive(Clone, Copy)]
+pub struct Row {
+    /// Opens a file and looks at it.
+    open: fn(&Store, &Path) -> Result<Opened, Fault>,
+    /// Looks at a file that is not open.
+    stat_path: fn(&Store, &Path) -> Result<FileStat, Fault>,
+    /// Fills the target from an offset of an open file, or says why not. With true at the end it
+    /// never waits for storage and gives WouldBlock instead; the target may then be partly written.
+    pub read: fn(&Store, Opened, &Path, &mut [u8], u64, bool) -> Result<(), Fault>,
+    /// Begins a read that fills the target from an offset; it is the host's from here to its
+    /// completion, which names the loader and the ticket. Err: the host takes no such read, and
+    /// there is no completion.
+    pub begin_read: fn(&Store, (u64, u64), (&Path, FileStat), Region, u64) -> Result<(), Fault>,
+    /// Any read may take long: there is no page cache in which it could be tried first.
+    pub waits: bool,
+    /// Folders can be listed.
+    pub lists: bool,
+    /// An open file is read by a descriptor of the system, wherever its path leads by now. A look
+    /// at a path costs less than opening a file.
+    pub has_descriptors: bool,
+    /// Files lie in folders, and behind links, at which one can look themselves.
+    pub has_folders: bool,
+    /// Names are paths of the system: their lengths are limited, a relative one begins at the
+    /// current folder, and none has a scheme.
+    pub has_paths: bool,
+    /// A look shows that a file has changed, and costs little. Else the version is the size, which
+    /// may be a round trip away: it is asked for when a file is opened.
+    pub shows_changes: bool,
+    /// Reads so many bytes apart, at the most, become one, which has so many bytes at the most.
+    pub merges: (u64, u64),
+}
+
+/// See the module.
+#[derive(Clone, Copy)]
+pub struct Store {
+    pub row: Row,
+    os: &'static Os,
+    hook: FilesHook,
+    reads_direct: bool,
+}
+
+// SAFETY: the hook's contract is that its functions may be called from any thread.
+unsafe impl Send for Store {}
+// SAFETY: by the same contract several threads may call it at once.
+unsafe impl Sync for Store {}
+
+/// Makes a call once more where a network file system lost what it gave a moment ago.
+fn twice<T, E: PartialEq>(stale: E, call: impl Fn() -> Result<T, E>) -> Result<T, E> {
+    match call() {
+        Err(fault) if fault == stale => call(),
+        result => result,
+    }
+}
+
+impl Store {
+    /// Files of the hook where it has functions, else of the system; `reads_direct` asks that data
+    /// files are opened for direct reads as well.
+    pub fn new(os: &'static Os, hook: FilesHook, reads_direct: bool) -> Store {
+        let row = if hook.size.is_some() { hook::ROW } else { system::ROW };
+        Store { row, os, hook, reads_direct: reads_direct && row.has_descriptors }
+    }
+
+    /// Refuses a path with a scheme, which no file system of ours reads: UNSUPPORTED. A hook gets
+    /// it as it is.
+    pub fn refuse_scheme(&self, path: &str, why: &mut Why) -> Result<(), Status> {
+        let Some(name) = scheme(path).filter(|_| self.row.has_paths) else { return Ok(()) };
+        Err(fail!(
+            why,
+            Unsupported,
+            "{}: scheme {}:// is not read: mount the store and give its path, or answer for its \
+             files in config.files",
+            Tail(path, 200),
+            Tail(name, 20)
+        ))
+    }
+
+    /// Opens a file and looks at it, once more where a network file system lost it between the two.
+    pub fn open(&self, path: &Path) -> Result<Opened, Fault> {
+        twice(STALE, || (self.row.open)(self, path))
+    }
+
+    /// Opens a folder for [`Store::read_directory`].
+    pub fn open_directory(&self, path: &Path) -> Result<i32, Fault> {
+        if !self.row.lists {
+            return Err(Fault::HookFailed);
+        }
+        let open = || (self.os.open_directory)(path.as_bytes_nul());
+        twice(STALE, || uninterrupted(open).map_err(system::fault_from))
+    }
+
+    /// Looks at what is open, a folder or a file of the system.
+    pub fn stat_open(&self, fd: i32) -> Result<FileStat, Fault> {
+        uninterrupted(|| (self.os.stat)(fd)).map_err(Fault::Failed)
+    }
+
+    /// The next entries of a folder, for [`crate::os::directory::Entries`]; 0 bytes behind the
+    /// last.
+    pub fn read_directory(&self, fd: i32, buffer: &mut [u8]) -> Result<usize, Fault> {
+        uninterrupted(|| (self.os.read_directory)(fd, buffer)).map_err(Fault::Failed)
+    }
+
+    /// Opens a data file and looks at it.
+    pub fn open_data(&self, path: &Path) -> Result<(Descriptors, FileStat), Fault> {
+        let (fd, stat) = self.open(path)?;
+        let direct = if self.reads_direct { system::open_direct(self, path, stat) } else { None };
+        Ok((Descriptors { fd, direct }, stat))
+    }
+
+    /// Looks at an open file again.
+    pub fn stat(&self, fd: i32, path: &Path) -> Result<FileStat, Fault> {
+        if self.row.has_descriptors { self.stat_open(fd) } else { self.stat_path(path) }
+    }
+
+    /// Looks at a file that is not open.
+    pub fn stat_path(&self, path: &Path) -> Result<FileStat, Fault> {
+        twice(STALE, || (self.row.stat_path)(self, path))
+    }
+
+    /// Looks at a path, and not at what a link at its end leads to. Where there are no links,
+    /// nothing lies there.
+    pub fn stat_link(&self, path: &Path) -> Result<FileStat, Errno> {
+        if !self.row.has_folders {
+            return Err(Errno(libc::ENOENT));
+        }
+        twice(Errno(libc::ESTALE), || (self.os.stat_link)(path.as_bytes_nul()))
+    }
+
+    /// Gives a descriptor back.
+    pub fn close(&self, fd: i32) {
+        if fd != NO_FD {
+            (self.os.close)(fd);
+        }
+    }
+
+    /// Gives the descriptors of a data file back.
+    pub fn close_data(&self, open: Descriptors) {
+        self.close(open.fd);
+        open.direct.into_iter().for_each(|fd| self.close(fd));
+    }
+
+    /// Reads, and may wait; where the descriptor went stale, through another one that is opened for
+    /// this read alone, if the file still looks like `stat`.
+    pub fn read_again(
+        &self,
+        (fd, stat): Opened,
+        path: &Path,
+        target: &mut [u8],
+        offset: u64,
+    ) -> Result<(), Fault> {
+        let result = (self.row.read)(self, (fd, stat), path, target, offset, false);
+        if result != Err(STALE) {
+            return result;
+        }
+        let (again, now) = self.open(path)?;
+        let result = match now == stat {
+            true => (self.row.read)(self, (again, now), path, target, offset, false),
+            false => Err(STALE),
+        };
+        self.close(again);
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! The row of the files of the system.
+
+use crate::base::limits::DIRECT_ALIGN;
+use crate::os::store::{Fault, Opened, Path, Row, Store};
+use crate::os::{Errno, FileKind, FileStat, uninterrupted};
+
+pub const ROW: Row = Row {
+    open,
+    stat_path,
+    read,
+    begin_read: |_, _, _, _, _| Err(Fault::HookFailed),
+    waits: false,
+    lists: true,
+    has_descriptors: true,
+    has_folders: true,
+    has_paths: true,
+    shows_changes: true,
+    merges: (0, u64::MAX),
+};
+
+pub fn fault_from(errno: Errno) -> Fault {
+    match errno.0 {
+        libc::ENOENT | libc::ENOTDIR => Fault::Absent,
+        _ => Fault::Failed(errno),
+    }
+}
+
+fn open(store: &Store, path: &Path) -> Result<Opened, Fault> {
+    let fd = match uninterrupted(|| (store.os.open)(path.as_bytes_nul())) {
+        // A socket, or a device that there is no driver for, cannot be opened at all.
+        Err(errno @ Errno(libc::ENXIO)) => {
+            let kind = stat_path(store, path).map_or(FileKind::REGULAR, |stat| stat.kind);
+            let is_odd = kind != FileKind::REGULAR;
+            return Err(if is_odd { Fault::NotRegular(kind) } else { Fault::Failed(errno) });
+        }
+        opened => opened.map_err(fault_from)?,
+    };
+    match store.stat_open(fd) {
+        Ok(stat) if stat.kind == FileKind::REGULAR => Ok((fd, stat)),
+        looked => {
+            (store.os.close)(fd);
+            Err(looked.map_or_else(|fault| fault, |stat| Fault::NotRegular(stat.kind)))
+        }
+    }
+}
+
+fn stat_path(store: &Store, path: &Path) -> Result<FileStat, Fault> {
+    uninterrupted(|| (store.os.stat_path)(path.as_bytes_nul())).map_err(fault_from)
+}
+
+/// None where the file has no direct reads, where no descriptor is left for them, or where it is
+/// another file by now: it is then read through the page cache, which always works.
+pub fn open_direct(store: &Store, path: &Path, stat: FileStat) -> Option<i32> {
+    let (fd, align) = uninterrupted(|| (store.os.open_direct)(path.as_bytes_nul())).ok()?;
+    let is_fine = u64::from(align.memory.max(align.offset)) <= DIRECT_ALIGN
+        && store.stat_open(fd) == Ok(stat);
+    if !is_fine {
+        (store.os.close)(fd);
+    }
+    is_fine.then_some(fd)
+}
+
+fn read(
+    store: &Store,
+    (fd, _): Opened,
+    _: &Path,
+    target: &mut [u8],
+    offset: u64,
+    cached_only: bool,
+) -> Result<(), Fault> {
+    let mut done = 0usize;
+    // Ends: every turn reads at least a byte, or returns.
+    while done < target.len() {
+        let at = offset.checked_add(done as u64).ok_or(Fault::Ended(u64::MAX))?;
+        let rest = &mut target[done..];
+        match uninterrupted(|| (store.os.read)(fd, rest, at, cached_only)) {
+            Ok(0) => return Err(Fault::Ended(at)),
+            Ok(got) => done += got,
+            Err(Errno(libc::EAGAIN | libc::EOPNOTSUPP | libc::ENOSYS)) if cached_only => {
+                return Err(Fault::WouldBlock);
+            }
+            Err(errno) => return Err(Fault::Failed(errno)),
+        }
+    }
+    Ok(())
+}
