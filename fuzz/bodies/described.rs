@@ -8,7 +8,7 @@ use super::choices::Choices;
 use wavetrain::abi::SourceInfo;
 use wavetrain::base::limits::{CHUNK_BYTES_MAX, RANK_MAX};
 use wavetrain::plan::asked_chunk;
-use wavetrain::records::{ArrayRecord, DTYPES, Dtype, Numbering, chunk_origin};
+use wavetrain::records::{ArrayRecord, DTYPES, Dtype, Origin, chunk_origin};
 use wavetrain::source::asked::record_from_info;
 use wavetrain::status::{Status, Why};
 
@@ -122,10 +122,10 @@ fn check(info: &SourceInfo, record: ArrayRecord) {
     assert_eq!(u64::from(record.dtype_bytes), bytes);
     assert_eq!((&record.shape[..axes], record.fill), (&info.shape[..axes], info.fill));
     assert!(record.shape[axes..].iter().all(|extent| *extent == 0));
-    assert!(!record.is_in_files() && !record.is_rectilinear() && !record.is_in_parts());
+    assert!(!record.is_rectilinear() && !record.is_in_parts());
     assert!(record.flat.is_none() && record.codecs.is_empty() && record.shard_levels == 0);
     let is_boxes = axes > 0 && info.chunk_shape[..axes] == [0; RANK_MAX][..axes];
-    assert_eq!(record.numbering == Numbering::Boxes, is_boxes);
+    assert_eq!(record.origin, if is_boxes { Origin::BOXES } else { Origin::CHUNKS });
     let elements = record.chunk_shape[..axes].iter().product::<u64>();
     assert_eq!((record.chunk_bytes, record.working_bytes()), (elements * bytes, elements * bytes));
     assert!((1..=CHUNK_BYTES_MAX).contains(&record.chunk_bytes));

@@ -145,7 +145,7 @@ pub fn chunk_failure(
     if record.flat.is_some() {
         return flat_failure(&shared.file_path(array, record, file), status, why);
     }
-    if !record.is_in_files() {
+    if record.origin.numbers_elements {
         let (low, last) = (record.element_at(file), record.element_at(chunk));
         let (low, last) = (List(&low[..record.axes()]), List(&last[..record.axes()]));
         let mut text = Why::new();

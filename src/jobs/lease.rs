@@ -276,7 +276,7 @@ pub fn lease_read(
     cached_only: bool,
 ) -> Option<Job> {
     let read = rest_of_read(state, shared, wave, op);
-    if !shared.array_record(read.array).is_in_files() {
+    if !shared.array_record(read.array).origin.has_files {
         let target = state.claim_read(shared, wave, op, &read);
         return Some(Job::Ask { wave, op, read, target });
     }

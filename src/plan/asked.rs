@@ -52,12 +52,12 @@ mod tests {
     use crate::base::arena::Carver;
     use crate::plan::cursor::tests::{padded, record};
     use crate::plan::{Cursor, Merge};
-    use crate::records::{Numbering, chunk_origin};
+    use crate::records::{Origin, chunk_origin};
     use std::vec::Vec;
 
-    fn array(shape: &[u64], chunk: &[u64], numbering: Numbering) -> ArrayRecord {
+    fn array(shape: &[u64], chunk: &[u64], origin: Origin) -> ArrayRecord {
         let mut array = record(shape, chunk, chunk);
-        (array.shard_levels, array.numbering) = (0, numbering);
+        (array.shard_levels, array.origin) = (0, origin);
         array.pack_chunk();
         array
     }
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_cell_is_cut_at_the_edge_of_the_array() {
-        let array = array(&[10, 10], &[4, 4], Numbering::Elements);
+        let array = array(&[10, 10], &[4, 4], Origin::CHUNKS);
         let (position, need) = asked_chunk(&array, &[0; RANK_MAX], &array, 5);
         assert_eq!((position, need.span.limit), ((48, 79), 8));
         assert_eq!(elements(&array, position), [(4, 8), (8, 10)]);
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_box_is_one_chunk_below_the_cap_and_else_chunks_that_cover_what_it_reads() {
-        let whole = array(&[100, 20, 30], &[1, 1, 1], Numbering::Boxes);
+        let whole = array(&[100, 20, 30], &[1, 1, 1], Origin::BOXES);
         let cases =
             [(1300, 1, 1), (1000, 1, 2), (26, 1, 50), (25, 1, 100), (7, 1, 200), (7, 25, 8)];
         for (most, step, chunks) in cases {

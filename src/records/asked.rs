@@ -7,24 +7,33 @@ use super::ArrayRecord;
 use crate::base::limits::RANK_MAX;
 use crate::base::math::{coordinates_from_linear, linear_from_coordinates};
 
-/// What the numbers `file` and `chunk` of a chunk are.
+/// Who has the elements of an array, and what holds for its chunks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Numbering {
-    /// Those of a file in the file grid, and of a chunk in it.
-    Grid,
-    /// Of the chunk's first and last element in the array, cut at its edge: somebody is asked for
-    /// elements. Chunks are those of `chunk_shape`.
-    Elements,
-    /// The same, and a chunk is whatever one box reads, or a part of that below the cap on chunks.
-    Boxes,
+pub struct Origin {
+    /// They lie in files, which are leased and read in ranges. Else somebody is asked for a chunk.
+    pub has_files: bool,
+    /// A chunk is of a version, and its place is to be found. Else all of it is known beforehand.
+    pub has_versions: bool,
+    /// The numbers `file` and `chunk` of a chunk are those of its first and last element in the
+    /// array, cut at its edge. Else they are of a file in the file grid, and of a chunk in it.
+    pub numbers_elements: bool,
+    /// A chunk is whatever one box reads, or a part of that below the cap on chunks. Else it has
+    /// `chunk_shape`.
+    pub cuts_by_box: bool,
+}
+
+impl Origin {
+    /// Files of a store.
+    pub const FILES: Origin =
+        Origin { has_files: true, has_versions: true, numbers_elements: false, cuts_by_box: false };
+    /// A host that gives chunks.
+    pub const CHUNKS: Origin =
+        Origin { has_files: false, has_versions: false, numbers_elements: true, ..Origin::FILES };
+    /// A host that gives any box.
+    pub const BOXES: Origin = Origin { cuts_by_box: true, ..Origin::CHUNKS };
 }
 
 impl ArrayRecord {
-    /// Whether it lies in files, and nobody is asked for its elements.
-    pub fn is_in_files(&self) -> bool {
-        self.numbering == Numbering::Grid
-    }
-
     /// The record of a chunk: the same array, but the extents, strides and bytes of its file, or
     /// its own, where not all are alike; `own` holds it then.
     #[inline]
@@ -36,9 +45,9 @@ impl ArrayRecord {
         if self.is_in_parts() {
             return own.insert(self.with_rows_of(file, chunk));
         }
-        match self.is_in_files() {
-            true => self.of_file(file, own),
-            false => own.insert(self.with_elements(file, chunk)),
+        match self.origin.numbers_elements {
+            true => own.insert(self.with_elements(file, chunk)),
+            false => self.of_file(file, own),
         }
     }
 

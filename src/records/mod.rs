@@ -21,7 +21,7 @@ mod parts;
 mod spelling;
 mod time;
 
-pub use asked::Numbering;
+pub use asked::Origin;
 pub use boxes::{AxisWalk, BoxRecord, BoxShape, Destination, STEP_MAX, STEPPED_MAX, WalkFault};
 pub use codec::{Codec, CodecChain, Filter, Line, Number, Sum, SumKind, Types};
 pub use dtype::{DTYPES, Dtype};
@@ -177,8 +177,8 @@ pub struct ArrayRecord {
     pub parts: &'static [Part],
     /// Digits of the numbers of such files, at least; 0 of other arrays.
     pub part_digits: u32,
-    /// How its chunks are told from each other: those of files by their grid.
-    pub numbering: Numbering,
+    /// Who has its elements.
+    pub origin: Origin,
     /// How paths are made.
     pub key_encoding: KeyEncoding,
     /// Between the coordinates in a path: b'/' or b'.'.
@@ -214,7 +214,7 @@ impl ArrayRecord {
         flat_version: None,
         parts: &[],
         part_digits: 0,
-        numbering: Numbering::Grid,
+        origin: Origin::FILES,
         key_encoding: KeyEncoding::Default,
         separator: b'/',
     };
@@ -380,13 +380,13 @@ impl ArrayRecord {
     /// Whether the bytes of a chunk in its file are the decoded bytes, and nothing checks them:
     /// then only what is needed is read, and the system keeps it.
     pub fn is_read_partly(&self) -> bool {
-        self.codecs.is_empty() && self.is_in_files()
+        self.codecs.is_empty() && self.origin.has_files
     }
 
     /// Whether a decoded chunk is worth being kept or shared: not where decoding costs nothing, nor
     /// where a host gives each box by itself.
     pub fn is_decoded(&self) -> bool {
-        !self.is_read_partly() && self.numbering != Numbering::Boxes
+        !self.is_read_partly() && !self.origin.cuts_by_box
     }
 
     /// Bytes of a chunk after codecs `..count` of the chain, for codecs of a fixed size; a
@@ -430,7 +430,7 @@ pub fn file_and_chunk(
 
 /// First element of a chunk along each axis of the array.
 pub fn chunk_origin(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; RANK_MAX] {
-    if !record.is_in_files() {
+    if record.origin.numbers_elements {
         return record.element_at(file);
     }
     let (files, chunks) = file_and_chunk(record, file, chunk);

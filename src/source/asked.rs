@@ -11,7 +11,7 @@ use crate::base::text::{List, Tail};
 use crate::fail;
 use crate::os::store::{Fault, Path};
 use crate::read::SHOWN_BYTES;
-use crate::records::{ArrayRecord, ByteOrder, Dtype, HOOK_PREFIX, Numbering};
+use crate::records::{ArrayRecord, ByteOrder, Dtype, HOOK_PREFIX, Origin};
 use crate::source::look::{Look, Seen};
 
 /// The array of that name, if it is one of the host's.
@@ -87,7 +87,7 @@ pub fn record_from_info(
         byte_order: if cfg!(target_endian = "big") { ByteOrder::Big } else { ByteOrder::Little },
         shape: info.shape,
         fill: info.fill,
-        numbering: if is_boxes { Numbering::Boxes } else { Numbering::Elements },
+        origin: if is_boxes { Origin::BOXES } else { Origin::CHUNKS },
         ..ArrayRecord::EMPTY
     };
     in_chunks(record, chunk_shape, uri, why)
@@ -102,7 +102,7 @@ fn in_chunks(
 ) -> Result<ArrayRecord, Status> {
     let axes = record.axes();
     record.shape[axes..].fill(0);
-    if record.numbering == Numbering::Elements {
+    if !record.origin.cuts_by_box {
         for (axis, extent) in chunk_shape.iter().enumerate() {
             // Elements past the array are never asked for.
             record.chunk_shape[axis] = (*extent).min(record.shape[axis].max(1));

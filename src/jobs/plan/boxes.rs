@@ -86,7 +86,7 @@ pub fn source_box(
         }
     }
     let most = shared.settings.config.max_shards_per_sample;
-    let has_files = most > 0 && !queued.is_fed && record.is_in_files();
+    let has_files = most > 0 && !queued.is_fed && record.origin.has_files;
     let touched = if has_files { reach.files_touched(record) } else { 0 };
     if touched > most as u64 {
         return Err(fail!(

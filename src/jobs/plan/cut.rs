@@ -231,8 +231,8 @@ impl Planner {
         let piece = |task: usize| {
             let entry = self.task(task);
             let (offset, bytes, stat) = self.data(task);
-            let is_in_files = shared.array_record(entry.array).is_in_files();
-            let asked = (!is_in_files).then_some(entry.chunk);
+            let origin = shared.array_record(entry.array).origin;
+            let asked = (!origin.has_files).then_some(entry.chunk);
             let (array_id, file, version) = (entry.array_id, entry.file, stat.version());
             Piece { array_id, file, version, offset, bytes, asked }
         };

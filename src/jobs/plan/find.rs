@@ -243,7 +243,7 @@ fn look_up(
     record: &ArrayRecord,
     why: &mut Why,
 ) -> Result<LookUp, Status> {
-    if !record.is_in_files() {
+    if !record.origin.has_versions {
         let (bytes, stat) = (record.chunk_bytes, ReadOp::EMPTY.stat);
         entry.place = Place::Known(Settled::Data { offset: 0, bytes, stat });
         return Ok(LookUp::Settled);

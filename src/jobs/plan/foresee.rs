@@ -85,7 +85,7 @@ fn foresee_box(
     let Some(mut cursor) = begun.or_else(start) else { return Step::Over };
     loop {
         let (mut file, mut chunk) = cursor.position();
-        if !record.is_in_files() {
+        if record.origin.numbers_elements {
             ((file, chunk), _) = asked_chunk(record, &[0; RANK_MAX], record, file);
         }
         let key = ChunkKey { array_id, file, chunk };

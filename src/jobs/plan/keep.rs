@@ -49,7 +49,7 @@ pub fn find_kept(
     let (slot, is_ready) = state.chunks.find(key)?;
     let stat = match seen {
         Some(stat) => stat,
-        None if !record.is_in_files() => ReadOp::EMPTY.stat,
+        None if !record.origin.has_versions => ReadOp::EMPTY.stat,
         None => match state.files.find(entry.array_id, entry.file) {
             Some(file) if state.files.is_absent(file, entry.batch_id) => return None,
             Some(file) if state.files.is_looked_at(file, entry.batch_id) => {

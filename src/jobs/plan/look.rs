@@ -100,7 +100,7 @@ impl Planner {
 /// Whether an entry that is New uses what is known of its file, at which its batch did not look.
 fn is_to_look_at(shared: &Shared, state: &State, entry: &Planned) -> bool {
     let record = shared.array_record(entry.array);
-    if !record.is_in_files() {
+    if !record.origin.has_versions {
         return false;
     }
     let Some(slot) = state.files.find(entry.array_id, entry.file) else {

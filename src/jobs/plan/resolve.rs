@@ -15,7 +15,6 @@ use crate::jobs::plan::boxes::{check_record, source_box};
 use crate::jobs::plan::look::ArrayLooks;
 use crate::jobs::plan::window::{Current, Phase, Planner};
 use crate::plan::Cursor;
-use crate::records::Numbering;
 use crate::state::State;
 use crate::state::lock::{Lock, Locked};
 use crate::state::shared::Shared;
@@ -164,7 +163,7 @@ impl Planner {
         assert!(current.phase == Phase::Resolve && current.group_limit <= current.box_count);
         (current.phase, current.pad_next) = (Phase::Walk, current.group_first);
         (self.shape, self.origin) = (self.record.shape, [0; RANK_MAX]);
-        let is_boxes = self.record.numbering == Numbering::Boxes;
+        let is_boxes = self.record.origin.cuts_by_box;
         if is_boxes {
             current.group_limit = current.group_first + 1;
         }

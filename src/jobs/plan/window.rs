@@ -315,7 +315,7 @@ impl Planner {
                 *pair_limit += 1;
             });
             let Some((mut position, mut need)) = position else { break };
-            if !self.record.is_in_files() {
+            if self.record.origin.numbers_elements {
                 let array = shared.array_record(current.array);
                 let (numbers, whole) = asked_chunk(&self.record, &self.origin, array, position.0);
                 (position, need) = (numbers, Need { box_bytes: need.box_bytes, ..whole });

@@ -267,7 +267,7 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
             let read = shared.tables.ops.read(shared.wave_row(wave, first));
             let mut own = None;
             let record = shared.array_record(read.array).of_file(read.file, &mut own);
-            if !record.is_in_files() {
+            if !record.origin.has_files {
                 // Whoever asks the host for it has to wait.
                 if role == Role::Both {
                     return lease_read(state, shared, wave, first, false);

@@ -129,7 +129,7 @@ pub fn take_for_io(state: &mut State, shared: &Shared) -> Option<Job> {
         for _ in 0..state.waves.waves[wave.at()].for_io.len() {
             let Some(op) = state.waves.take_for_io(wave) else { break };
             let read = rest_of_read(state, shared, wave, op);
-            if !shared.array_record(read.array).is_in_files() {
+            if !shared.array_record(read.array).origin.has_files {
                 let target = state.claim_read(shared, wave, op, &read);
                 return Some(Job::Ask { wave, op, read, target });
             }
