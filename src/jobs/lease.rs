@@ -266,14 +266,15 @@ pub fn needed_bytes(shared: &Shared, wave: WaveIndex, read: &ReadOp) -> u64 {
     chunks.map(bytes).sum()
 }
 
-/// A read on its own, into the slab; where its file is busy it waits among the blocking ones. What
-/// the host has is asked for.
+/// The rest of a read on its own, into the slab; where its file is busy it waits among the blocking
+/// ones, or with `for_io` among those that the ring or the host did not bring. What the host has is
+/// asked for.
 pub fn lease_read(
     state: &mut State,
     shared: &Shared,
-    wave: WaveIndex,
-    op: u32,
+    (wave, op): (WaveIndex, u32),
     cached_only: bool,
+    for_io: bool,
 ) -> Option<Job> {
     let read = rest_of_read(state, shared, wave, op);
     if !shared.array_record(read.array).origin.has_files {
@@ -282,20 +283,18 @@ pub fn lease_read(
     }
     match state.files.lease(read.array_id, read.file, None, Some(read.stat)) {
         LeaseOutcome::Leased(lease) => {
-            let ticket = if cached_only { None } else { state.async_reads.take() };
+            let ticket = if cached_only || for_io { None } else { state.async_reads.take() };
             let target = state.claim_read(shared, wave, op, &read);
-            Some(Job::Read { wave, op, read, target, lease, cached_only, ticket })
+            return Some(Job::Read { wave, op, read, target, lease, cached_only, ticket });
         }
-        LeaseOutcome::Busy => {
-            let next = state.waves.next_chunk(wave, op);
-            state.waves.block(wave, op, next);
-            None
-        }
+        LeaseOutcome::Busy if for_io => state.waves.leave_to_io(wave, op),
+        LeaseOutcome::Busy => state.waves.block(wave, op, state.waves.next_chunk(wave, op)),
     }
+    None
 }
 
 /// A read without the chunks that are done. Chunks lie in the order of their offsets.
-pub fn rest_of_read(state: &State, shared: &Shared, wave: WaveIndex, op: u32) -> ReadOp {
+fn rest_of_read(state: &State, shared: &Shared, wave: WaveIndex, op: u32) -> ReadOp {
     let row = state.waves.row(wave, op);
     let (read, next) = (shared.tables.ops.read(row), state.waves.next_chunk(wave, op));
     if next == 0 {

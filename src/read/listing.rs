@@ -52,35 +52,26 @@ pub fn list_names(
     names_max: u32,
     visit: &mut dyn FnMut(&Entry<'_>),
 ) -> Result<Listing, Fault> {
-    let listed = list_opened(store, fd, names_max, visit);
-    store.close(fd);
-    listed
-}
-
-fn list_opened(
-    store: &Store,
-    fd: i32,
-    names_max: u32,
-    visit: &mut dyn FnMut(&Entry<'_>),
-) -> Result<Listing, Fault> {
-    let mut buffer = [0; DIRECTORY_READ_BYTES];
-    let mut looked_at = 0;
-    // Ends: every turn looks at a name or returns, and names are counted.
-    loop {
-        let got = store.read_directory(fd, &mut buffer)?;
-        if got == 0 {
-            return Ok(Listing::Whole);
-        }
+    let (mut buffer, mut looked_at) = ([0; DIRECTORY_READ_BYTES], 0);
+    // Ends: every turn looks at a name or breaks, and names are counted.
+    let listed = 'names: loop {
+        let got = match store.read_directory(fd, &mut buffer) {
+            Ok(0) => break Ok(Listing::Whole),
+            Ok(got) => got,
+            Err(fault) => break Err(fault),
+        };
         let before = looked_at;
         for entry in Entries(buffer.get(..got).unwrap_or(&[])) {
             if looked_at == names_max {
-                return Ok(Listing::Cut);
+                break 'names Ok(Listing::Cut);
             }
             looked_at += 1;
             visit(&entry);
         }
         if looked_at == before {
-            return Ok(Listing::Cut);
+            break Ok(Listing::Cut);
         }
-    }
+    };
+    store.close(fd);
+    listed
 }

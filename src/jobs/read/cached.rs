@@ -270,7 +270,7 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
             if !record.origin.has_files {
                 // Whoever asks the host for it has to wait.
                 if role == Role::Both {
-                    return lease_read(state, shared, wave, first, false);
+                    return lease_read(state, shared, (wave, first), false, false);
                 }
                 state.waves.block(wave, first, 0);
                 state.wakes.work();
@@ -282,7 +282,7 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
                 || record.is_read_partly() && read.bytes <= SMALL_CHUNK_BYTES
                 || is_for_device(shared, wave, &read);
             if !is_small || !fits_slab(shared, need) {
-                if let Some(job) = lease_read(state, shared, wave, first, true) {
+                if let Some(job) = lease_read(state, shared, (wave, first), true, false) {
                     return Some(job);
                 }
                 continue;

@@ -6,11 +6,11 @@
 use crate::base::arena::Claim;
 use crate::base::indexes::WaveIndex;
 use crate::base::math::index;
-use crate::jobs::lease::{LeasedFile, lease_read, rest_of_read};
+use crate::jobs::lease::{LeasedFile, lease_read};
 use crate::jobs::read::hook::{begin_read, give_up_read};
 use crate::os::profiler;
 use crate::os::store::{Fault, Path};
-use crate::read::{Lease, LeaseOutcome, OpenFault};
+use crate::read::{Lease, OpenFault};
 use crate::state::State;
 use crate::state::flights::Flight;
 use crate::state::job::{Job, Role};
@@ -128,18 +128,9 @@ pub fn take_for_io(state: &mut State, shared: &Shared) -> Option<Job> {
         at = state.waves.next_active(wave);
         for _ in 0..state.waves.waves[wave.at()].for_io.len() {
             let Some(op) = state.waves.take_for_io(wave) else { break };
-            let read = rest_of_read(state, shared, wave, op);
-            if !shared.array_record(read.array).origin.has_files {
-                let target = state.claim_read(shared, wave, op, &read);
-                return Some(Job::Ask { wave, op, read, target });
-            }
-            match state.files.lease(read.array_id, read.file, None, Some(read.stat)) {
-                LeaseOutcome::Leased(lease) => {
-                    let (cached_only, ticket) = (false, None);
-                    let target = state.claim_read(shared, wave, op, &read);
-                    return Some(Job::Read { wave, op, read, target, lease, cached_only, ticket });
-                }
-                LeaseOutcome::Busy => state.waves.leave_to_io(wave, op),
+            let job = lease_read(state, shared, (wave, op), false, true);
+            if job.is_some() {
+                return job;
             }
         }
     }
@@ -189,5 +180,5 @@ fn lease_waiting(
         state.waves.leave_to_io(wave, op);
         return None;
     }
-    lease_read(state, shared, wave, op, false)
+    lease_read(state, shared, (wave, op), false, false)
 }
