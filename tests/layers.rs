@@ -185,7 +185,7 @@ fn all_arrows_run_downwards() {
 const IN_ORDER: &[(&str, &str)] = &[
     ("engine", ""),
     ("jobs/read", ""),
-    ("jobs", "device"),
+    ("jobs", ""),
     ("state", ""),
     ("intake", ""),
     ("source", ""),

@@ -18,11 +18,10 @@ use crate::cuda::{DeviceEngine, Fault, HAS_DEVICES};
 use crate::loops::digest::{WORD_BYTES, digest, mix, share};
 use crate::loops::simd::Level;
 use crate::os::profiler;
-use crate::state::State;
 use crate::state::lock::{Lock, Locked};
 use crate::state::shared::Shared;
 use crate::state::slab_writer::SlabWriter;
-use crate::state::whole::{Kernels, Pass};
+use crate::state::{Kernels, Pass, State};
 use arrayvec::ArrayVec;
 use static_assertions::const_assert;
 

@@ -5,9 +5,9 @@ use crate::base::indexes::BatchSlot;
 use crate::batch::pieces::{Doer, Piece};
 use crate::cuda::{DeviceEngine, Fault};
 use crate::finish::PASSES;
+use crate::state::Kernels;
 use crate::state::device::bits;
 use crate::state::lock::Lock;
-use crate::state::whole::Kernels;
 
 fn kernels(piece: &Piece) -> &'static Kernels {
     let Some(kernels) = &PASSES[piece.pass].kernels else { unreachable!("workers do it") };

@@ -11,12 +11,11 @@ mod patch;
 
 use crate::batch::pieces::{Doer, Piece};
 use crate::device::SlabNeed;
-use crate::state::State;
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
 use crate::state::shared::Shared;
 use crate::state::slab_writer::SlabWriter;
-use crate::state::whole::Pass;
+use crate::state::{Pass, State};
 
 /// All passes, in the order in which they go over a slot.
 pub static PASSES: [Pass; 2] = [patch::PASS, digest::PASS];

@@ -6,11 +6,10 @@ use crate::base::indexes::BatchSlot;
 use crate::batch::pieces::Piece;
 use crate::os::profiler;
 use crate::records::Destination;
-use crate::state::State;
 use crate::state::lock::{Lock, Locked};
 use crate::state::shared::Shared;
 use crate::state::slab_writer::SlabWriter;
-use crate::state::whole::Pass;
+use crate::state::{Pass, State};
 use core::sync::atomic::Ordering::Relaxed;
 
 pub const PASS: Pass = Pass { begin, run, kernels: None };

@@ -25,12 +25,13 @@ pub mod worker;
 use crate::base::arena::{Carver, Region, span_of};
 use crate::base::bill::Item;
 use crate::base::cache::Fifo;
-use crate::base::indexes::{FileSlot, WaveIndex};
+use crate::base::indexes::{BatchSlot, FileSlot, WaveIndex};
 use crate::base::shelf::Shelf;
 use crate::base::status::{Failure, Status, Why};
+use crate::batch::pieces::Piece;
 use crate::batch::slots::{SlotState, Slots};
 use crate::chunk_cache::ChunkCache;
-use crate::cuda::HAS_DEVICES;
+use crate::cuda::{DeviceEngine, Fault, HAS_DEVICES};
 use crate::fail;
 use crate::intake::arrays::Arrays;
 use crate::intake::parts::PartTable;
@@ -42,15 +43,35 @@ use crate::setup::settings::Settings;
 use crate::state::device::DeviceState;
 use crate::state::flights::{AsyncReads, RingState};
 use crate::state::host_threads::HostThreads;
-use crate::state::lock::{Condition, Wakes};
+use crate::state::lock::{Condition, Lock, Locked, Wakes};
 use crate::state::reading::Reading;
 use crate::state::scratch::Pool;
 use crate::state::shared::{Shared, Views};
+use crate::state::slab_writer::SlabWriter;
 use crate::wave::Waves;
 use core::ops::Range;
 
 /// Samples whose arrays are looked up at a time, so that the lock is held briefly.
 const PREFETCH_SAMPLES: u64 = 256;
+
+/// A pass over a slot.
+pub struct Pass {
+    /// Begins it on a slot: how many pieces there are, 0 where there is nothing to do, and how many
+    /// units of a slab each takes on its way to a device.
+    pub begin: fn(&State, &Shared, BatchSlot) -> (u64, u32),
+    /// Does a piece on a worker; gives the lock, under which its result was handed in.
+    pub run: for<'l> fn(&'l Lock, &Piece, Option<&mut SlabWriter>) -> Locked<'l>,
+    /// What does it on a device in the place of workers.
+    pub kernels: Option<Kernels>,
+}
+
+/// A pass that kernels do, in one piece.
+pub struct Kernels {
+    /// Queues it on the post stream.
+    pub queue: fn(&Lock, &DeviceEngine, &Piece) -> Result<(), Fault>,
+    /// It has run, in so many nanoseconds.
+    pub close: fn(&Lock, &Piece, u64),
+}
 
 /// Where the loader is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

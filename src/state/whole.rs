@@ -3,31 +3,10 @@
 //! `finish` has the list of passes, and does them. Here a slot goes from one to the next.
 
 use crate::base::indexes::BatchSlot;
-use crate::batch::pieces::{Doer, Piece};
-use crate::cuda::{DeviceEngine, Fault};
+use crate::batch::pieces::Doer;
 use crate::state::State;
-use crate::state::lock::{Condition, Lock, Locked};
+use crate::state::lock::Condition;
 use crate::state::shared::Shared;
-use crate::state::slab_writer::SlabWriter;
-
-/// A pass over a slot.
-pub struct Pass {
-    /// Begins it on a slot: how many pieces there are, 0 where there is nothing to do, and how many
-    /// units of a slab each takes on its way to a device.
-    pub begin: fn(&State, &Shared, BatchSlot) -> (u64, u32),
-    /// Does a piece on a worker; gives the lock, under which its result was handed in.
-    pub run: for<'l> fn(&'l Lock, &Piece, Option<&mut SlabWriter>) -> Locked<'l>,
-    /// What does it on a device in the place of workers.
-    pub kernels: Option<Kernels>,
-}
-
-/// A pass that kernels do, in one piece.
-pub struct Kernels {
-    /// Queues it on the post stream.
-    pub queue: fn(&Lock, &DeviceEngine, &Piece) -> Result<(), Fault>,
-    /// It has run, in so many nanoseconds.
-    pub close: fn(&Lock, &Piece, u64),
-}
 
 impl State {
     /// The last chunk of a batch is there.
