@@ -3,10 +3,8 @@
 //! Comes in: a record. Goes out: the name of the element type and the codecs, as the format of its
 //! document names them. Invariant: one layout has one description, however it was spelled.
 
-use super::zarr_name;
-use super::zarr2::TYPE_NAMES;
 use crate::base::abi::{CODECS_TEXT_BYTES, NAME_BYTES};
-use crate::base::text::{Text, part_of};
+use crate::base::text::Text;
 use crate::records::{
     ArrayRecord, ByteOrder, Codec, DocumentKind, Dtype, Filter, IN_ORDER, IndexLayout,
 };
@@ -45,7 +43,7 @@ fn write_zarr3(
         (Some(time), _) if time.is_delta => write!(dtype_name, "numpy.timedelta64{time}"),
         (Some(time), _) => write!(dtype_name, "numpy.datetime64{time}"),
         (_, Dtype::Raw) => write!(dtype_name, "r{}", record.dtype_bytes * 8),
-        (_, dtype) => dtype_name.push_str(zarr_name(dtype)),
+        (_, dtype) => dtype_name.push_str(dtype.zarr3_name()),
     }
     let levels = record.shard_levels as usize;
     for level in 0..=levels {
@@ -103,7 +101,7 @@ fn write_zarr2(
         (Some(time), _) => write!(dtype_name, "{order}M8{time}"),
         (_, Dtype::Raw) => write!(dtype_name, "{order}V{}", record.dtype_bytes),
         (_, Dtype::Bf16) => dtype_name.push_str("bfloat16"),
-        (_, dtype) => write!(dtype_name, "{order}{}", part_of(TYPE_NAMES, ' ', dtype.place())),
+        (_, dtype) => write!(dtype_name, "{order}{}", dtype.zarr2_name()),
     }
     for codec in &record.codecs {
         write!(codecs, "{} ", codec.name());

@@ -17,7 +17,6 @@
 //! [`value_element`]. The thread holds a [`crate::simd::FloatEnvironment`].
 
 use super::node::Node;
-use super::zarr_name;
 use crate::assemble::value_element;
 use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::base::status::Status;
@@ -32,7 +31,7 @@ const WHOLE_LIMIT: u64 = 1 << 53;
 pub(super) fn read_fill(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status> {
     let is_zarr2 = record.document == DocumentKind::Zarr2Array;
     let (dtype, is_time) = (record.dtype, record.time.is_some());
-    let (name, kind) = (zarr_name(dtype), node.kind());
+    let (name, kind) = (dtype.zarr3_name(), node.kind());
     record.is_fill_given = kind != Kind::Null;
     let is_nat = kind == Kind::Null || node.as_str().is_some_and(|text| text == *"NaT");
     let element = &mut record.fill[..record.dtype_bytes as usize];
@@ -82,7 +81,7 @@ fn read_integer(
     may_be_double: bool,
     element: &mut [u8],
 ) -> Result<(), Status> {
-    let name = zarr_name(dtype);
+    let name = dtype.zarr3_name();
     let number = match node.as_integer() {
         None if may_be_double => node.as_f64().and_then(integer_from_f64),
         number => number,
@@ -117,7 +116,7 @@ fn read_float(
     is_zarr2: bool,
     element: &mut [u8],
 ) -> Result<(), Status> {
-    let (name, digits) = (zarr_name(dtype), 2 * element.len());
+    let (name, digits) = (dtype.zarr3_name(), 2 * element.len());
     let named = node.as_str().and_then(|text| text.place_in("NaN Infinity -Infinity"));
     let named = named.map(|place| [f64::NAN, f64::INFINITY, f64::NEG_INFINITY][place]);
     let bytes = node.as_f64().or(named).and_then(|number| value_element(number, dtype, 0));

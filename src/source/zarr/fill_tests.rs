@@ -2,7 +2,6 @@
 
 use super::fill::read_fill;
 use super::node::Document;
-use super::zarr_name;
 use crate::base::status::{Status, Why};
 use crate::records::{ArrayRecord, Dtype};
 use std::string::{String, ToString};
@@ -44,7 +43,7 @@ fn integers_fill_up_to_their_limits_and_not_beyond() {
             assert_eq!(bytes, value.to_le_bytes()[..size as usize], "{dtype:?} {value}");
         }
         for value in [first - 1, last + 1] {
-            let reason = std::format!("{value} does not fit {}", zarr_name(dtype));
+            let reason = std::format!("{value} does not fit {}", dtype.zarr3_name());
             refused(dtype, size, &value.to_string(), &reason);
         }
         assert_eq!(fill(dtype, size, "-0").unwrap(), &[0; 8][..size as usize]);

@@ -8,9 +8,8 @@
 //! Invariant: the bytes that come out are numcodecs' bytes. What its release for numpy 2 cannot
 //! decode, or what depends on the machine that does it, is refused.
 
+use super::names::dtype_of;
 use super::node::{Extension, Node};
-use super::zarr2::dtype_of_kind;
-use super::{dtype_of_name, zarr_name};
 use crate::base::status::Status;
 use crate::fail;
 use crate::records::{ByteOrder, Codec, Dtype, Filter, Line, Number, Types};
@@ -129,7 +128,7 @@ fn check_given(
     if extension.has_id || given == decoded {
         return Ok(());
     }
-    let (from, to) = (zarr_name(decoded.dtype), zarr_name(given.dtype));
+    let (from, to) = (decoded.dtype.zarr3_name(), given.dtype.zarr3_name());
     let reason = format_args!("decodes to {from} where elements are {to} is not read");
     Err(fail!(node, Unsupported, "a filter that {reason}"))
 }
@@ -140,9 +139,8 @@ fn read_number(node: Node<'_, '_>) -> Result<Number, Status> {
     let mut buffer = [0; 8];
     let text = name.decode_into(&mut buffer).unwrap_or("");
     let kind = text.strip_prefix(['<', '>', '|', '=']).unwrap_or(text);
-    let dtype = dtype_of_kind(kind).or_else(|| dtype_of_name(text));
-    let is_number =
-        |dtype: &Dtype| !matches!(dtype, Dtype::Bf16 | Dtype::C64 | Dtype::C128 | Dtype::Raw);
+    let dtype = dtype_of(kind, Dtype::zarr2_name).or_else(|| dtype_of(text, Dtype::zarr3_name));
+    let is_number = |dtype: &Dtype| !matches!(dtype, Dtype::Bf16 | Dtype::C64 | Dtype::C128);
     let Some(dtype) = dtype.filter(is_number) else {
         let known = "bool, integers, and floats of 2, 4 or 8 bytes, as in \"<i4\" or \"int32\"";
         return Err(node.unknown("a filter of type", name, known));
@@ -170,7 +168,7 @@ fn check_delta(node: Node<'_, '_>, types: Types) -> Result<(), Status> {
         _ => !is_float(from),
     };
     if !is_read {
-        let (from, to) = (zarr_name(from), zarr_name(to));
+        let (from, to) = (from.zarr3_name(), to.zarr3_name());
         let reason = "is not read: numpy would round the sums";
         return Err(fail!(node, Unsupported, "delta of {to} as {from} {reason}"));
     }

@@ -8,43 +8,16 @@
 //! Invariant: the path of an entry lies inside the group, and no entry is left out: entries are
 //! handed to a visitor one by one, so that how many there are costs no memory.
 
+use super::entry::{Entry, Found, Group, NodeKind, Visit, checked_path};
 use super::ngff::read_ome;
 use super::node::{Document, Node};
 use super::zarr3::{check_version, is_ignored};
-use crate::base::limits::{ENTRY_PATH_BYTES, GROUP_LEVELS_MAX, RANK_MAX};
+use crate::base::limits::ENTRY_PATH_BYTES;
 use crate::base::status::{Status, Why};
 use crate::fail;
 use crate::records::DocumentKind;
-use crate::source::json::{self, Str, Value};
+use crate::source::json::{self, Value};
 use arrayvec::ArrayVec;
-
-/// What lies at a path.
-#[repr(u32)]
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum NodeKind {
-    /// A node whose document could not be looked at.
-    Unknown = 0,
-    /// An array.
-    Array = 1,
-    /// A group, of any kind.
-    #[default]
-    Group = 2,
-    /// A group that is a multiscale image.
-    Image = 3,
-    /// A group that is a plate of wells.
-    Plate = 4,
-    /// A group that is a well of fields.
-    Well = 5,
-}
-
-impl NodeKind {
-    /// The kind with this ABI number.
-    pub fn from_code(code: u32) -> NodeKind {
-        let kinds =
-            [NodeKind::Array, NodeKind::Group, NodeKind::Image, NodeKind::Plate, NodeKind::Well];
-        kinds.into_iter().find(|kind| *kind as u32 == code).unwrap_or(NodeKind::Unknown)
-    }
-}
 
 /// The documents of a group.
 #[derive(Clone, Copy)]
@@ -57,104 +30,6 @@ pub struct GroupDocuments<'a> {
     pub attributes: &'a [u8],
     /// `.zmetadata`; an empty object where there is none, and for zarr v3.
     pub consolidated: &'a [u8],
-}
-
-/// One axis of an image; what the document does not say is empty.
-#[derive(Clone, Copy, Debug)]
-pub struct Axis<'a> {
-    /// "z".
-    pub name: Str<'a>,
-    /// "space", "time" or "channel".
-    pub kind: Str<'a>,
-    /// "micrometer".
-    pub unit: Str<'a>,
-}
-
-/// One axis after the other, in the order of the array's.
-pub type Axes<'a> = ArrayVec<Axis<'a>, RANK_MAX>;
-
-/// From indices of a level to physical units: index * scale + translation.
-#[derive(Clone, Copy, Debug)]
-pub struct Transform {
-    /// Whether the document says any of it; else scale is 1 and translation 0.
-    pub is_given: bool,
-    /// Finite.
-    pub scale: [f64; RANK_MAX],
-    /// Finite.
-    pub translation: [f64; RANK_MAX],
-}
-
-/// A level of a multiscale image.
-#[derive(Clone, Debug)]
-pub struct Level<'a> {
-    /// Which of the group's multiscales.
-    pub image: u32,
-    /// Its place in that, the finest first.
-    pub level: u32,
-    /// The name of the multiscale; empty where it has none.
-    pub name: Str<'a>,
-    /// Its axes.
-    pub axes: &'a Axes<'a>,
-    /// The level's own transformations, then those of the multiscale.
-    pub transform: Transform,
-}
-
-/// What is known of an entry beside its kind.
-#[derive(Clone, Debug)]
-pub enum Detail<'a> {
-    /// Nothing.
-    None,
-    /// An array that is a level of an image.
-    Level(Level<'a>),
-    /// A well: its row and its column, where the document says them.
-    Well(Option<[u32; 2]>),
-    /// A field of a well, and the acquisition that it is of, where the document says that.
-    Field(Option<u32>),
-}
-
-/// A node inside a group.
-#[derive(Clone, Debug)]
-pub struct Entry<'a> {
-    /// Its path below the group: no empty, "." or ".." part, no control character.
-    pub path: &'a str,
-    /// What it is.
-    pub kind: NodeKind,
-    /// What else is known.
-    pub detail: Detail<'a>,
-}
-
-/// What takes the entries.
-pub type Visit<'v> = dyn FnMut(&Entry<'_>) + 'v;
-
-/// What a group says of itself.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Group<'a> {
-    /// Group, Image, Plate or Well.
-    pub kind: NodeKind,
-    /// Version of OME-NGFF; empty where the group is none of it or does not say.
-    pub version: Str<'a>,
-    /// Name of the plate, or of the first multiscale that has one; else empty.
-    pub name: Str<'a>,
-    /// Multiscales.
-    pub image_count: u32,
-    /// Rows of a plate.
-    pub row_count: u32,
-    /// Columns of a plate.
-    pub column_count: u32,
-    /// Most fields in a well, as the plate says; 0 where it does not.
-    pub field_count: u32,
-    /// Whether OME-NGFF attributes name nodes.
-    pub has_ome: bool,
-    /// Whether consolidated metadata lists the nodes.
-    pub has_consolidated: bool,
-}
-
-/// What was found so far.
-pub(super) struct Found<'v, 'a> {
-    pub visit: &'v mut Visit<'v>,
-    pub group: Group<'a>,
-    /// Levels of images: consolidated metadata names them again.
-    pub levels: ArrayVec<Str<'a>, GROUP_LEVELS_MAX>,
 }
 
 /// Reads a group; `visit` sees every node that its documents name. What it has seen counts only if
@@ -263,60 +138,6 @@ fn read_zmetadata(root: Node<'_, '_>, found: &mut Found<'_, '_>) -> Result<(), S
         found.add_listed(checked_path(metadata, key, path)?, kind);
     }
     Ok(())
-}
-
-impl<'a> Found<'_, 'a> {
-    /// Hands out the entry whose path `node` spells, and gives the spelling.
-    pub fn add(
-        &mut self,
-        node: Node<'_, 'a>,
-        kind: NodeKind,
-        detail: Detail<'_>,
-    ) -> Result<Str<'a>, Status> {
-        let text = node.string()?;
-        let mut buffer = [0; ENTRY_PATH_BYTES];
-        let path = checked_path(node, text, text.decode_into(&mut buffer))?;
-        (self.visit)(&Entry { path, kind, detail });
-        Ok(text)
-    }
-
-    /// A node of consolidated metadata. Where OME-NGFF attributes name nodes, groups come from
-    /// them alone; their levels were seen.
-    fn add_listed(&mut self, path: &str, kind: NodeKind) {
-        let is_seen = || self.levels.iter().any(|level| *level == *path);
-        if kind == NodeKind::Group && self.group.has_ome || kind == NodeKind::Array && is_seen() {
-            return;
-        }
-        (self.visit)(&Entry { path, kind, detail: Detail::None });
-    }
-}
-
-/// The path that `text` spells, unless it is too long for a buffer, if it is one of an entry;
-/// `node` is where it stands.
-fn checked_path<'b>(
-    node: Node<'_, '_>,
-    text: Str<'_>,
-    path: Option<&'b str>,
-) -> Result<&'b str, Status> {
-    let most = ENTRY_PATH_BYTES - 1;
-    match path.map(|path| (path, path_fault(path))) {
-        Some((_, Some(fault))) => Err(fail!(node, Decode, "path {text} {fault}")),
-        Some((path, None)) if path.len() <= most => Ok(path),
-        _ => Err(fail!(node, Unsupported, "path {text}: more than {most} bytes are not read")),
-    }
-}
-
-/// What is wrong with a path that must lie inside a group.
-pub(super) fn path_fault(path: &str) -> Option<&'static str> {
-    let has_part = |is_bad: fn(&str) -> bool| path.split('/').any(is_bad);
-    Some(match path {
-        "" => "is empty: it must name a node in the group",
-        _ if path.starts_with('/') => "is absolute: it must be relative to the group",
-        _ if has_part(|part| part == "..") => "leaves the group",
-        _ if has_part(|part| part.is_empty() || part == ".") => "has an empty part",
-        _ if path.contains(char::is_control) => "has a control character",
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

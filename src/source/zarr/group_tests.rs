@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::base::limits::GROUP_LEVELS_MAX;
+use crate::source::zarr::entry::{Detail, Transform};
 use serde_json::{Value, json};
 use std::string::{String, ToString};
 use std::{format, vec::Vec};

@@ -10,12 +10,14 @@
 
 mod codecs;
 mod describe;
+mod entry;
 mod fill;
 mod filters;
 mod grid;
 mod group;
 mod key;
 mod named_codecs;
+mod names;
 mod ngff;
 mod node;
 mod packing;
@@ -25,10 +27,8 @@ mod zarr2;
 mod zarr3;
 
 pub use describe::describe;
-pub use group::{
-    Axes, Detail, Entry, Group, GroupDocuments, Level, NodeKind, Visit, group_from_documents,
-    node_kind,
-};
+pub use entry::{Axes, Detail, Entry, Group, Level, NodeKind, Visit};
+pub use group::{GroupDocuments, group_from_documents, node_kind};
 pub use key::{
     normalize_uri, spelling_of_name, write_file_key, write_file_key_as, write_folder_key,
 };
@@ -39,9 +39,8 @@ pub use zarr2::{array_from_zarr2, element_of_kind};
 pub use zarr3::array_from_zarr3;
 
 use crate::base::status::{Status, Why};
-use crate::base::text::part_of;
 use crate::records::grid::EdgeRun;
-use crate::records::{ArrayRecord, DTYPES, DocumentKind, Dtype};
+use crate::records::{ArrayRecord, DocumentKind};
 
 /// The record of the array that a document of this kind describes; `uri` names it in texts.
 ///
@@ -59,28 +58,6 @@ pub fn array_from_document(
         DocumentKind::Zarr2Array => array_from_zarr2(document, uri, why),
         DocumentKind::Zarr2Group => Err(GroupRefusal::new(kind).refuse(uri, why)),
     }
-}
-
-/// What is said of a group in place of an array.
-const IS_GROUP: &str = "is a group: name one of the arrays in it";
-
-/// Names of the element types in zarr v3, in the order of DTYPES; "r*" for raw bytes, whose name
-/// carries their size.
-const ZARR_NAMES: &str = "float32 bfloat16 float16 int32 int64 uint8 int8 uint16 int16 uint32 \
-                          uint64 float64 bool complex64 complex128 r*";
-
-fn zarr_name(dtype: Dtype) -> &'static str {
-    part_of(ZARR_NAMES, ' ', dtype.place())
-}
-
-/// The element type of this name in zarr v3.
-fn dtype_of_name(name: &str) -> Option<Dtype> {
-    ZARR_NAMES.split(' ').position(|known| known == name).map(|place| DTYPES[place])
-}
-
-/// The number that digits spell; parse alone would also take a sign, and zeros in front.
-fn number_of(digits: &str) -> Option<u32> {
-    digits.parse().ok().filter(|_| digits.starts_with(|first| ('1'..='9').contains(&first)))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! version, transformation or path that is not understood is refused by name; members that say
 //! nothing about where arrays are (omero, metadata, acquisitions) are passed over.
 
-use super::group::{Axes, Axis, Detail, Found, Level, NodeKind, Transform, path_fault};
+use super::entry::{Axes, Axis, Detail, Found, Level, NodeKind, Transform, path_fault};
 use super::node::Node;
 use crate::base::limits::{ENTRY_PATH_BYTES, GROUP_LEVELS_MAX, RANK_MAX};
 use crate::base::status::Status;

@@ -3,7 +3,7 @@
 //! Comes in: the nodes that were found in the group. Goes out: NOT_FOUND and a text with as many of
 //! their names as it holds, the rest counted.
 
-use super::group::{Entry, NodeKind};
+use super::entry::{Entry, NodeKind};
 use crate::base::status::{Status, Why};
 use crate::base::text::{Tail, Text, line_bytes};
 use crate::fail;

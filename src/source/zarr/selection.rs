@@ -3,7 +3,7 @@
 //! In: what stands behind the last '#' of a uri, and the levels of the group before it. Out: the
 //! path of one of them. Invariant: a level that is coarser than what was asked for is never taken.
 
-use super::group::{Detail, Entry, Level};
+use super::entry::{Detail, Entry, Level};
 use crate::base::limits::{ENTRY_PATH_BYTES, RANK_MAX};
 use crate::base::status::{Status, Why};
 use crate::base::text::{Tail, Text};

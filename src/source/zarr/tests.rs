@@ -6,7 +6,7 @@ use crate::base::limits::EDGE_RUNS_MAX;
 use crate::base::limits::{CHUNK_BYTES_MAX, SHARD_CHUNKS_MAX};
 use crate::base::status::{Status, Why};
 use crate::records::grid::{AxisGrid, EdgeRun};
-use crate::records::{ByteOrder, Codec, IndexLayout, KeyEncoding};
+use crate::records::{ByteOrder, Codec, Dtype, IndexLayout, KeyEncoding};
 use serde_json::{Value, json};
 use std::string::{String, ToString};
 use std::{format, vec::Vec};
@@ -239,7 +239,7 @@ fn every_data_type_is_read_by_its_name() {
         if dtype == Dtype::Raw {
             continue;
         }
-        let mut document = with("/data_type", json!({"name": zarr_name(dtype)}));
+        let mut document = with("/data_type", json!({"name": dtype.zarr3_name()}));
         document["fill_value"] = match dtype {
             Dtype::Bool => json!(true),
             Dtype::C64 | Dtype::C128 => json!([0, 0]),
@@ -247,7 +247,7 @@ fn every_data_type_is_read_by_its_name() {
         };
         let record = read(&document).unwrap();
         assert_eq!((record.dtype, record.dtype_bytes), (dtype, dtype.bytes()));
-        assert_eq!(describe(&record).dtype_name.as_str(), zarr_name(dtype));
+        assert_eq!(describe(&record).dtype_name.as_str(), dtype.zarr3_name());
         assert_eq!(record.chunk_bytes, 64 * u64::from(dtype.bytes()));
     }
 }

@@ -14,20 +14,15 @@
 use super::fill::read_fill;
 use super::grid::{finish, read_regular, read_shape};
 use super::named_codecs::{Named, add_codec};
+use super::names::{dtype_of, number_of};
 use super::node::{Document, Extension, Node};
-use super::number_of;
 use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::base::status::{Status, Why};
 use crate::fail;
 use crate::records::{
-    ArrayRecord, ByteOrder, DTYPES, DocumentKind, Dtype, KeyEncoding, Number, TIME_UNITS, Time,
+    ArrayRecord, ByteOrder, DocumentKind, Dtype, KeyEncoding, Number, TIME_UNITS, Time,
 };
 use crate::source::json::Kind;
-
-/// The element types of the array interface behind their byte order, in the order of DTYPES. That
-/// of "bfloat16", a name that tensorstore writes, is little. The void type "V", whose number of
-/// bytes is free, is read apart.
-pub(super) const TYPE_NAMES: &str = "f4 bfloat16 f2 i4 i8 u1 i1 u2 i2 u4 u8 f8 b1 c8 c16";
 
 /// Bytes of the longest type string, a time of "[2147483647generic]".
 const DTYPE_BYTES: usize = 24;
@@ -120,12 +115,7 @@ pub fn element_of_kind(kind: &str) -> Option<(Dtype, u32, Option<Time>)> {
     if let Some(bytes) = kind.strip_prefix('V').and_then(number_of) {
         return (bytes as usize <= ELEMENT_BYTES_MAX).then_some((Dtype::Raw, bytes, None));
     }
-    dtype_of_kind(kind).map(|dtype| (dtype, dtype.bytes(), None))
-}
-
-/// The type that stands behind a byte order.
-pub(super) fn dtype_of_kind(kind: &str) -> Option<Dtype> {
-    TYPE_NAMES.split(' ').position(|known| known == kind).map(|place| DTYPES[place])
+    dtype_of(kind, Dtype::zarr2_name).map(|dtype| (dtype, dtype.bytes(), None))
 }
 
 /// The times that a type string names behind its byte order: "M8[ns]", "m8[25s]", "M8".

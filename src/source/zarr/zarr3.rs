@@ -9,9 +9,9 @@
 use super::codecs::read_codecs;
 use super::fill::read_fill;
 use super::grid::{finish, read_chunk_grid, read_shape};
+use super::names::{dtype_of, number_of};
 use super::node::{Document, Extension, Node};
 use super::packing::packing_of;
-use super::{IS_GROUP, dtype_of_name, number_of};
 use crate::base::limits::{EDGE_RUNS_MAX, ELEMENT_BYTES_MAX};
 use crate::base::status::{Status, Why};
 use crate::fail;
@@ -41,7 +41,7 @@ pub fn array_from_zarr3(
     let [.., transformers, attributes] = picked;
     check_version(root, format, node_type)?;
     if node_type.choice("array group", Status::Unsupported)? == 1 {
-        return Err(fail!(document, NotFound, "{IS_GROUP}"));
+        return Err(fail!(document, NotFound, "is a group: name one of the arrays in it"));
     }
     root.check_known(other)?;
     root.check_present(names, &picked[..6])?;
@@ -106,8 +106,8 @@ fn read_dtype(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status
             (Dtype::Raw, bytes as u32)
         }
         _ => {
-            let known = dtype_of_name(name).filter(|dtype| *dtype != Dtype::Raw);
-            let known = known.map(|dtype| (dtype, dtype.bytes())).or_else(|| raw_from_name(name));
+            let known = dtype_of(name, Dtype::zarr3_name).map(|dtype| (dtype, dtype.bytes()));
+            let known = known.or_else(|| raw_from_name(name));
             let dtype = known.ok_or_else(|| unknown_dtype(&extension))?;
             extension.pick("", 0)?;
             dtype
