@@ -13,13 +13,15 @@ use super::guard::{POISON, with_bench};
 use flate2::{Compression, Decompress, FlushDecompress, write::GzEncoder, write::ZlibEncoder};
 use std::ffi::{c_char, c_int, c_void};
 use std::io::Write;
+use std::iter;
 use std::ops::Range;
 use wavetrain::base::limits::CODECS_MAX;
-use wavetrain::decode::unshuffle::{Shuffle, unshuffle};
+use wavetrain::decode::unshuffle::unshuffle;
 use wavetrain::decode::{
-    Scratch, block_need, blosc, decode_chunk, decode_filtered, kept_bytes, target_need,
+    BlockFilter, Scratch, Want, block_need, blosc, decode_chunk, decode_filtered, kept_bytes,
+    leaves_filter, target_need,
 };
-use wavetrain::records::{ArrayRecord, Codec, Span};
+use wavetrain::records::{ArrayRecord, CODECS, Codec, CodecName, Span};
 use wavetrain::status::{Status, Why};
 
 /// A chunk of more than three zstd blocks, so that a frame can stop before its end.
@@ -108,14 +110,8 @@ pub fn run(data: &[u8]) {
 
 /// A chain that metadata may hold, seldom one that it may not, and data for it.
 fn chosen(choices: &mut Choices<'_>) -> Chunk {
-    let menu = [
-        None,
-        Some(Codec::Zstd),
-        Some(Codec::Blosc),
-        Some(Codec::Gzip),
-        Some(Codec::Zlib),
-        Some(Codec::Lz4),
-    ];
+    let rows = CODECS.iter().filter(|row| row.number > 0).map(|row| row.codec);
+    let menu: Vec<Option<Codec>> = iter::once(None).chain(rows.map(compressor)).collect();
     let compressor = choices.one_of(&menu);
     let before = choices.below(3) as usize;
     let after = choices.below(3).min((CODECS_MAX - 1 - before) as u64) as usize;
@@ -131,6 +127,18 @@ fn chosen(choices: &mut Choices<'_>) -> Chunk {
     record.chunk_bytes = bytes as u64;
     let plain = painted(choices.byte() % 4, choices.byte(), bytes);
     Chunk { record, compressor, before, after, plain }
+}
+
+/// The codec of a row that compresses.
+fn compressor(name: CodecName) -> Option<Codec> {
+    Some(match name {
+        CodecName::Zstd => Codec::Zstd,
+        CodecName::Blosc => Codec::Blosc,
+        CodecName::Gzip => Codec::Gzip,
+        CodecName::Zlib => Codec::Zlib,
+        CodecName::Lz4 => Codec::Lz4,
+        other => unreachable!("no chunks of {other:?} are made here"),
+    })
 }
 
 /// Slopes, noise, runs or text, never zeroes alone.
@@ -336,27 +344,29 @@ fn unfiltered(
     with_bench(|bench| {
         let source = bench.source.copy_of(encoded);
         let target = bench.target.poisoned(target_need(record) as usize, true);
-        let is_left = record.codecs.first() == Some(&Codec::Blosc);
-        let block_bytes = if is_left { 0 } else { block_need(record, source) as usize };
+        let block_bytes =
+            if leaves_filter(record) { 0 } else { block_need(record, source) as usize };
         let block = bench.scratch.poisoned(block_bytes, true);
         let scratch = Scratch { target, block };
         let span = Span { first: need.start as u64, limit: need.end as u64 };
+        let want = Want { span, keeps_filter: true };
         let mut why = Why::new();
         let decoder = &mut bench.decoder;
         let outcome =
-            decode_filtered(decoder, record, max_substreams, source, span, scratch, &mut why);
+            decode_filtered(decoder, record, max_substreams, source, want, scratch, &mut why);
         let found = outcome.map_err(|status| (status, why.as_str().to_string()))?;
         let (first, mut bytes) = (found.chunk.first as usize, found.chunk.bytes.to_vec());
-        if found.shuffle != Shuffle::None {
-            let (block_bytes, typesize) = (found.block_bytes as usize, found.typesize as usize);
+        if found.filter != BlockFilter::NONE {
+            let BlockFilter { shuffle, block_bytes, typesize } = found.filter;
+            let block_bytes = block_bytes as usize;
             let limit = first + bytes.len();
             let is_end = limit.is_multiple_of(block_bytes) || limit as u64 == record.chunk_bytes;
             assert!(first.is_multiple_of(block_bytes) && is_end);
             assert!(record.codecs[0] == Codec::Blosc);
             for block in bytes.chunks_mut(block_bytes) {
                 let filtered = block.to_vec();
-                let shuffle = found.shuffle.of_block(found.typesize, block.len());
-                unshuffle(shuffle, typesize, &filtered, 0, block);
+                let shuffle = shuffle.of_block(typesize, block.len());
+                unshuffle(shuffle, typesize as usize, &filtered, 0, block);
             }
         }
         Ok(bytes[need.start - first..][..need.len()].to_vec())

@@ -12,7 +12,12 @@ from wavetrain._config import Backend, DeviceDecode, Reader
 from wavetrain._library import call_on
 
 NO_BEST_MS = 1e30  # before the first observation
-CODECS = ("none", "zstd", "blosc", "gzip", "zlib", "lz4")
+# What compressed a chunk, in the order of the header's numbers.
+CODECS = tuple(
+    name.removeprefix("CODEC_").lower()
+    for name in vars(_native)
+    if name.startswith("CODEC_") and name != "CODEC_PLACES"
+)
 BY_WORKER = (
     "off",
     "codec",

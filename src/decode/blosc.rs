@@ -10,14 +10,17 @@
 //! size never follows from the next offset. Worked example: 100,000 bytes in blocks of 32,768 are
 //! three whole blocks and a last one of 1,696; the offsets fill bytes 16 to 32.
 
+#[cfg(feature = "internals")]
+use super::chunk::Want;
+use super::chunk::{BlockFilter, Compressed, Filtered, Scratch, expect_bytes};
 use super::decoder::Decoder;
-use super::streams::{Encoded, Sink, StreamPlace, Unfit, Walked, encoded_frame};
-use super::unshuffle::{Shuffle, unshuffle};
-use super::{Filtered, Want, blosclz, expect_bytes, lz4};
+use super::stream_place::{Encoded, Sink, StreamPlace, Unfit, Walkable, Walked, encoded_frame};
+use super::{blosclz, lz4};
 use crate::base::limits::streams_max;
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::fail;
+use crate::loops::unshuffle::{Shuffle, unshuffle};
 use crate::records::{ChunkBytes, Span};
 use core::ops::Range;
 
@@ -54,17 +57,6 @@ pub enum Compressor {
     Zlib,
     /// zstd frames.
     Zstd,
-}
-
-impl Compressor {
-    fn name(self) -> &'static str {
-        match self {
-            Compressor::Blosclz => "blosclz",
-            Compressor::Lz4 => "lz4",
-            Compressor::Zlib => "zlib",
-            Compressor::Zstd => "zstd",
-        }
-    }
 }
 
 /// A checked header.
@@ -109,12 +101,11 @@ impl Header {
         u64::from(whole) * u64::from(self.split_count) + u64::from(tail)
     }
 
-    /// Whether there is anything that the filter may have done to a block.
-    fn has_filter(&self) -> bool {
-        match self.shuffle {
-            Shuffle::None => false,
-            Shuffle::Bytes => self.typesize > 1,
-            Shuffle::Bits => true,
+    /// What the filter may have done to a block.
+    fn filter(&self) -> BlockFilter {
+        match (self.shuffle, self.typesize) {
+            (Shuffle::None, _) | (Shuffle::Bytes, 1) => BlockFilter::NONE,
+            (shuffle, typesize) => BlockFilter { shuffle, block_bytes: self.blocksize, typesize },
         }
     }
 
@@ -185,19 +176,18 @@ fn check_format(raw: &[u8; HEADER_BYTES], why: &mut Why) -> Result<Compressor, S
     if flags & FLAG_SHUFFLE != 0 && flags & FLAG_BITSHUFFLE != 0 {
         broken!(why, "blosc flags {flags:#04x} name both shuffles");
     }
-    let compressor = match flags >> CODEC_SHIFT {
-        0 => Compressor::Blosclz,
-        1 => Compressor::Lz4,
+    let (compressor, name) = match flags >> CODEC_SHIFT {
+        0 => (Compressor::Blosclz, "blosclz"),
+        1 => (Compressor::Lz4, "lz4"),
         2 => {
             let known = "only blosclz, lz4, zlib and zstd are read";
             return Err(fail!(why, Unsupported, "blosc codec snappy ({known})"));
         }
-        3 => Compressor::Zlib,
-        4 => Compressor::Zstd,
+        3 => (Compressor::Zlib, "zlib"),
+        4 => (Compressor::Zstd, "zstd"),
         unknown => broken!(why, "blosc codec number {unknown} is unknown"),
     };
     if version_codec != VERSION_CODEC {
-        let name = compressor.name();
         broken!(why, "blosc {name} format version is {version_codec}, not 1");
     }
     Ok(compressor)
@@ -231,25 +221,23 @@ pub fn decode<'a>(
     max_substreams: u32,
     span: Span,
     target: &'a mut [u8],
-    scratch: &mut [u8],
+    scratch: &'a mut [u8],
     why: &mut Why,
 ) -> Result<ChunkBytes<'a>, Status> {
-    let want = Want { span, keeps_filter: false };
-    let decoded = decode_as(decoder, bytes, max_substreams, want, target, scratch, why)?;
-    Ok(decoded.chunk)
+    let (want, scratch) = (Want { span, keeps_filter: false }, Scratch { target, block: scratch });
+    let chunk = Compressed { bytes, want, max_substreams, scratch };
+    Ok(decode_as(decoder, chunk, why)?.chunk)
 }
 
 /// As [`decode`]; but where `want` keeps the filter, whole blocks come out as they were compressed,
 /// each where it would lie without its filter, and `scratch` is left alone.
 pub(super) fn decode_as<'a>(
     decoder: &mut Decoder,
-    bytes: &'a [u8],
-    max_substreams: u32,
-    want: Want,
-    target: &'a mut [u8],
-    scratch: &mut [u8],
+    chunk: Compressed<'a>,
     why: &mut Why,
 ) -> Result<Filtered<'a>, Status> {
+    let Compressed { bytes, want, max_substreams, scratch } = chunk;
+    let Scratch { target, block: scratch } = scratch;
     let header = header(bytes, why)?;
     expect_bytes(format_args!("blosc chunk"), index(header.nbytes.into()), target.len(), why)?;
     let (first, limit) = (index(want.span.first), index(want.span.limit));
@@ -265,7 +253,7 @@ pub(super) fn decode_as<'a>(
     }
     let mut taken = header.streams_first();
     let blocksize = index(u64::from(header.blocksize));
-    let keeps_filter = want.keeps_filter && header.has_filter();
+    let keeps_filter = want.keeps_filter && header.filter() != BlockFilter::NONE;
     let blocks = target.chunks_mut(blocksize).enumerate();
     for (number, target) in blocks.take(limit.div_ceil(blocksize)).skip(first / blocksize) {
         let start = number * blocksize;
@@ -284,12 +272,7 @@ pub(super) fn decode_as<'a>(
     }
     let (first, limit) = (first / blocksize * blocksize, limit.next_multiple_of(blocksize));
     let bytes = &target[first..limit.min(target.len())];
-    Ok(Filtered {
-        chunk: ChunkBytes { bytes, first: first as u64 },
-        shuffle: header.shuffle,
-        block_bytes: header.blocksize,
-        typesize: header.typesize,
-    })
+    Ok(Filtered { chunk: ChunkBytes { bytes, first: first as u64 }, filter: header.filter() })
 }
 
 /// A block of a chunk that is not memcpyed.
@@ -383,22 +366,22 @@ fn read_streams(
         if stream.len() == target.len() {
             target.copy_from_slice(stream);
         } else {
-            let count = decompress(decoder, header.compressor, stream, target, why)?;
+            let count = match header.compressor {
+                Compressor::Blosclz => blosclz::decompress(stream, target, why),
+                Compressor::Lz4 => lz4::block(stream, target, why),
+                Compressor::Zlib => decoder.inflater.zlib(stream, target, why),
+                Compressor::Zstd => decoder.zstd.decompress(stream, target, why),
+            }?;
             expect_bytes(format_args!("blosc block {number}"), count, target.len(), why)?;
         }
     }
     Ok((at - start) as u64)
 }
 
-/// Tells the sink of the streams of the chunk `bytes` that hold the bytes `span` of its
-/// `chunk_bytes` decoded ones, whole blocks of them, for a decoder elsewhere. What [`decode_as`]
-/// refuses before it decompresses is refused.
-pub(super) fn walk(
-    bytes: &[u8],
-    (chunk_bytes, span): (u64, Span),
-    max_substreams: u32,
-    sink: &mut impl Sink,
-) -> Result<Walked, Unfit> {
+/// Tells the sink of the streams of a chunk that hold the needed bytes, whole blocks of them, for a
+/// decoder elsewhere. What [`decode_as`] refuses before it decompresses is refused.
+pub(super) fn walk(chunk: &Walkable<'_>, sink: &mut dyn Sink) -> Result<Walked, Unfit> {
+    let Walkable { bytes, chunk_bytes, span, max_substreams, .. } = *chunk;
     let (why, broken) = (&mut Why::new(), |_| Unfit::Broken);
     let header = header(bytes, why).map_err(broken)?;
     let streams = header.stream_count();
@@ -412,8 +395,9 @@ pub(super) fn walk(
         }
         let (first, limit) = (index(span.first), index(span.limit));
         let source = HEADER_BYTES + first..HEADER_BYTES + limit;
-        sink.push(StreamPlace { source, target: first..limit, kind: Encoded::Stored });
-        return Ok(Walked::plain(span));
+        let kind = Encoded::Stored;
+        chunk.tell(StreamPlace { source, target: first..limit, kind }, sink);
+        return Ok(Walked { span, filter: BlockFilter::NONE });
     }
     if !matches!(header.compressor, Compressor::Lz4 | Compressor::Zstd) {
         return Err(Unfit::Codec);
@@ -434,15 +418,10 @@ pub(super) fn walk(
     if !sink.begin(rows) {
         return Err(Unfit::NoRoom);
     }
-    each_stream(bytes, &header, blocks, |place| place.tell(bytes, sink))?;
+    each_stream(bytes, &header, blocks, |place| chunk.tell(place, sink))?;
     let first = span.first / size * size;
     let limit = span.limit.next_multiple_of(size).min(chunk_bytes);
-    let mut walked = Walked::plain(Span { first, limit });
-    if header.has_filter() {
-        walked.shuffle = header.shuffle;
-        (walked.block_bytes, walked.typesize) = (header.blocksize, header.typesize);
-    }
-    Ok(walked)
+    Ok(Walked { span: Span { first, limit }, filter: header.filter() })
 }
 
 /// Finds the streams of these blocks of a chunk.
@@ -477,21 +456,6 @@ fn each_stream(
         }
     }
     Ok(())
-}
-
-fn decompress(
-    decoder: &mut Decoder,
-    compressor: Compressor,
-    stream: &[u8],
-    target: &mut [u8],
-    why: &mut Why,
-) -> Result<usize, Status> {
-    match compressor {
-        Compressor::Blosclz => blosclz::decompress(stream, target, why),
-        Compressor::Lz4 => lz4::block(stream, target, why),
-        Compressor::Zlib => decoder.inflater.zlib(stream, target, why),
-        Compressor::Zstd => decoder.zstd.decompress(stream, target, why),
-    }
 }
 
 fn u32_at(bytes: &[u8], offset: usize) -> u32 {

@@ -7,11 +7,7 @@ use crate::fail;
 /// broken, cut, or holds more than the target, which then holds anything.
 pub fn decompress(source: &[u8], target: &mut [u8], why: &mut Why) -> Result<usize, Status> {
     crate::loops::blosclz::decompress(source, target).map_err(|broken| {
-        let (here, wanted) = (source.len(), target.len());
-        fail!(
-            why,
-            Decode,
-            "blosclz stream of {here} bytes does not decode to {wanted} bytes: {broken}"
-        )
+        let (from, to) = (source.len(), target.len());
+        fail!(why, Decode, "blosclz stream of {from} bytes does not decode to {to} bytes: {broken}")
     })
 }

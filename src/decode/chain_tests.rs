@@ -3,6 +3,7 @@
 use super::decoder::test_support::decoder;
 use super::zstd::test_support::compress;
 use super::*;
+use crate::records::{Filter, Sum, SumKind};
 use std::cell::RefCell;
 use std::string::String;
 use std::thread_local;
@@ -232,4 +233,20 @@ fn of_an_uncompressed_chunk_exactly_the_needed_bytes_are_taken() {
     let (status, why) = decode_span(&record, &[1, 2, 3], need).unwrap_err();
     assert_eq!(status, Status::Decode);
     assert!(why.contains("3 bytes where 4 are expected"), "{why}");
+}
+
+#[test]
+fn a_filter_is_left_where_no_checksum_covers_the_bytes_without_it() {
+    let leaves = |codecs: &[Codec]| {
+        let mut record = ArrayRecord::EMPTY.clone();
+        record.codecs.extend(codecs.iter().copied());
+        leaves_filter(&record)
+    };
+    let sum = Codec::Sum(Sum { kind: SumKind::Adler32, at_start: true });
+    for blosc in [Codec::Blosc, Codec::BloscLz4, Codec::BloscZstd] {
+        assert!(leaves(&[blosc]) && leaves(&[blosc, Codec::Crc32c]));
+        assert!(!leaves(&[Codec::Crc32c, blosc]) && !leaves(&[blosc, sum]));
+        assert!(!leaves(&[Codec::Filter(Filter::Shuffle(4)), blosc]));
+    }
+    assert!(!leaves(&[]) && !leaves(&[Codec::Crc32c]) && !leaves(&[Codec::Zstd]));
 }

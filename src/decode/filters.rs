@@ -10,7 +10,9 @@
 //! target, which the shuffle is undone from into the block, and the deltas from there into the
 //! target.
 
-use super::{Decoder, Scratch, Want, decompress, expect_sum};
+use super::chunk::{Compressed, SUM_BYTES, Scratch, Want, expect_sum};
+use super::compressors::decompress;
+use super::decoder::Decoder;
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::base::text::Float;
@@ -22,9 +24,6 @@ use crate::loops::sums::{adler32, fletcher32};
 use crate::loops::unshuffle::{Shuffle, unshuffle};
 use crate::records::{ArrayRecord, ChunkBytes, Codec, Filter, Span, Sum, SumKind};
 use core::ops::Range;
-
-/// Bytes of a checksum.
-const SUM_BYTES: usize = 4;
 
 /// Whether chunks of `record` are decoded here.
 pub(super) fn is_here(record: &ArrayRecord) -> bool {
@@ -109,8 +108,8 @@ fn decompressed<'a>(
     let start = target.as_ptr();
     let want = Want { span: Span { first: 0, limit: expected as u64 }, keeps_filter: false };
     let scratch = Scratch { target, block };
-    let found = decompress(decoder, codec, max_substreams, source, want, scratch, why)?;
-    let bytes = found.chunk.bytes;
+    let chunk = Compressed { bytes: source, want, max_substreams, scratch };
+    let bytes = decompress(decoder, codec, chunk, why)?.chunk.bytes;
     assert!(bytes.len() == expected);
     if bytes.as_ptr() == start {
         return Ok(Place::Front(0..expected));

@@ -7,7 +7,7 @@
 //! Layout: 10 bytes of header, then as its flags say an extra field, a name, a comment and 16 bits
 //! of the header's CRC-32; deflate data; the CRC-32 and the length modulo 2^32 of what it holds.
 
-use super::expect_sum;
+use super::chunk::expect_sum;
 use super::inflate::{Inflater, METHOD_DEFLATE};
 use crate::base::status::{Status, Why};
 use crate::fail;

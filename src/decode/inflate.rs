@@ -5,7 +5,7 @@
 //! target, or a status with the reason. Invariant: the target is the window, so nothing refers to
 //! bytes before it, and nothing is written behind it. A checksum that is there is verified.
 
-use super::expect_sum;
+use super::chunk::expect_sum;
 use crate::base::status::{Status, Why};
 use crate::fail;
 use crate::loops::inflate::{Broken, Progress, Tables, inflate};

@@ -3,6 +3,7 @@
 //! In: a block (lz4_Block_format.md), or a little-endian u32 and a block. Out: its bytes, or a
 //! status with the reason. The loop is `loops`'.
 
+use super::stream_place::{Encoded, Sink, Unfit, Walkable, Walked};
 use crate::base::status::{Status, Why};
 use crate::fail;
 use core::ops::Range;
@@ -25,9 +26,15 @@ pub fn decode(source: &[u8], target: &mut [u8], why: &mut Why) -> Result<usize, 
     block(&source[body], target, why)
 }
 
+/// Tells the sink of the one block of a chunk of numcodecs' lz4.
+pub(super) fn walk(chunk: &Walkable<'_>, sink: &mut dyn Sink) -> Result<Walked, Unfit> {
+    let source = body(chunk.bytes, chunk.chunk_bytes, &mut Why::new());
+    chunk.walk_one(source.map_err(|_| Unfit::Broken)?, Encoded::Lz4, sink)
+}
+
 /// Where the block lies in a chunk of numcodecs' lz4, which must say that it decodes to `wanted`
 /// bytes.
-pub fn body(source: &[u8], wanted: u64, why: &mut Why) -> Result<Range<usize>, Status> {
+fn body(source: &[u8], wanted: u64, why: &mut Why) -> Result<Range<usize>, Status> {
     let Some((size, _)) = source.split_first_chunk::<SIZE_BYTES>() else {
         broken!(why, "lz4 chunk of {} bytes has no size", source.len());
     };

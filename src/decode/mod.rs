@@ -14,11 +14,14 @@ macro_rules! broken {
 
 pub mod blosc;
 pub mod blosclz;
+mod chunk;
+mod compressors;
 mod decoder;
 mod filters;
 pub mod gzip;
 pub mod inflate;
 pub mod lz4;
+pub mod stream_place;
 pub mod streams;
 pub mod zstd;
 pub mod zstd_blocks;
@@ -28,14 +31,12 @@ use crate::base::math::{align_up, index};
 use crate::base::status::{Status, Why};
 use crate::fail;
 use crate::records::{ArrayRecord, ChunkBytes, Codec, Span};
-use core::fmt;
-use unshuffle::Shuffle;
+use chunk::{Compressed, SUM_BYTES};
+use compressors::decompress;
 
 pub use crate::loops::unshuffle;
+pub use chunk::{BlockFilter, Filtered, Scratch, Want};
 pub use decoder::Decoder;
-
-/// Bytes of a CRC-32C behind the bytes that it covers.
-const CRC_BYTES: usize = 4;
 
 /// Alignment of the two halves of the scratch: a cache line.
 const SCRATCH_ALIGN: u64 = 64;
@@ -43,7 +44,7 @@ const SCRATCH_ALIGN: u64 = 64;
 /// Bytes of the target that [`decode_chunk`] takes for chunks of up to `chunk_bytes`: the decoded
 /// chunk with the checksums that a compressor may have wrapped in.
 pub fn target_bytes(chunk_bytes: u64) -> u64 {
-    align_up(chunk_bytes + (CRC_BYTES * CODECS_MAX) as u64, SCRATCH_ALIGN)
+    align_up(chunk_bytes + (SUM_BYTES * CODECS_MAX) as u64, SCRATCH_ALIGN)
 }
 
 /// Bytes of the target that a chunk of `record` takes that is kept decoded: the chunk, as filters
@@ -55,8 +56,8 @@ pub fn kept_bytes(record: &ArrayRecord) -> u64 {
 
 /// Bytes of the target that a chunk of `record` takes: none where it is used as it was read.
 pub fn target_need(record: &ArrayRecord) -> u64 {
-    let is_moved = |codec: &Codec| codec.is_compressor() || codec.is_filter();
-    if record.codecs.iter().any(is_moved) { target_bytes(record.working_bytes()) } else { 0 }
+    let is_in_place = record.codecs.iter().all(|codec| codec.is_sum());
+    if is_in_place { 0 } else { target_bytes(record.working_bytes()) }
 }
 
 /// Bytes of block scratch that the chunk `encoded` of `record` takes, by what it says itself,
@@ -69,45 +70,6 @@ pub fn block_need(record: &ArrayRecord, encoded: &[u8]) -> u64 {
         return 0;
     }
     blosc::blocksize_unchecked(encoded).min(target_bytes(record.chunk_bytes))
-}
-
-/// What decoding works in.
-pub struct Scratch<'a> {
-    /// For the decoded chunk: at least [`target_need`] bytes.
-    pub target: &'a mut [u8],
-    /// For a blosc block before its filter is undone, or the chunk between two filters: at least
-    /// [`block_need`] bytes.
-    pub block: &'a mut [u8],
-}
-
-/// What is wanted of a chunk.
-#[derive(Clone, Copy)]
-struct Want {
-    /// Its bytes.
-    span: Span,
-    /// A filter that is the first codec's is not undone.
-    keeps_filter: bool,
-}
-
-/// Decoded bytes of a chunk that may still be filtered.
-#[derive(Clone, Copy, Debug)]
-pub struct Filtered<'a> {
-    /// The bytes; of a filtered chunk whole blocks, each filtered for itself as
-    /// [`Shuffle::of_block`] says.
-    pub chunk: ChunkBytes<'a>,
-    /// Their filter. Not `Bytes` of elements of one byte.
-    pub shuffle: Shuffle,
-    /// Bytes of a block; the last one of the chunk may be shorter. 0 without a filter.
-    pub block_bytes: u32,
-    /// Bytes of an element of the filter, 1 to 255. 0 without one.
-    pub typesize: u32,
-}
-
-impl<'a> Filtered<'a> {
-    /// Bytes that are not filtered.
-    pub fn plain(chunk: ChunkBytes<'a>) -> Filtered<'a> {
-        Filtered { chunk, shuffle: Shuffle::None, block_bytes: 0, typesize: 0 }
-    }
 }
 
 /// Decodes one chunk of `record`, at least the bytes `need` of it. `encoded` is the whole chunk as
@@ -126,30 +88,19 @@ pub fn decode_chunk<'a>(
     why: &mut Why,
 ) -> Result<ChunkBytes<'a>, Status> {
     let want = Want { span: need, keeps_filter: false };
-    let decoded = decode_as(decoder, record, max_substreams, encoded, want, scratch, why)?;
+    let decoded = decode_filtered(decoder, record, max_substreams, encoded, want, scratch, why)?;
     Ok(decoded.chunk)
 }
 
-/// As [`decode_chunk`], with the same outcome, but that the filter of a blosc chunk is left to the
-/// caller, who then has the whole of each block that holds a needed byte; block scratch is then of
-/// no use. Under a checksum that covers the bytes without their filter, the filter is undone.
-pub fn decode_filtered<'a>(
-    decoder: &mut Decoder,
-    record: &ArrayRecord,
-    max_substreams: u32,
-    encoded: &'a [u8],
-    need: Span,
-    scratch: Scratch<'a>,
-    why: &mut Why,
-) -> Result<Filtered<'a>, Status> {
-    let want = Want {
-        span: need,
-        keeps_filter: record.codecs.first().is_some_and(|codec| codec.is_blosc()),
-    };
-    decode_as(decoder, record, max_substreams, encoded, want, scratch, why)
+/// Whether [`decode_filtered`] may leave the filter of a chunk of `record` to its caller.
+pub fn leaves_filter(record: &ArrayRecord) -> bool {
+    record.codecs.first().is_some_and(|codec| codec.is_blosc()) && !filters::is_here(record)
 }
 
-fn decode_as<'a>(
+/// As [`decode_chunk`], with the same outcome, but that the filter of a blosc chunk may be left to
+/// the caller, who then has the whole of each block that holds a needed byte; block scratch is then
+/// of no use. Under a checksum that covers the bytes without their filter, the filter is undone.
+pub fn decode_filtered<'a>(
     decoder: &mut Decoder,
     record: &ArrayRecord,
     max_substreams: u32,
@@ -161,7 +112,12 @@ fn decode_as<'a>(
     let need = want.span;
     assert!(need.first < need.limit && need.limit <= record.chunk_bytes);
     if record.is_read_partly() {
-        return partly_read(encoded, need, why).map(Filtered::plain);
+        // Exactly the needed bytes were read.
+        if encoded.len() as u64 != need.bytes() {
+            let (bytes, expected) = (encoded.len(), need.bytes());
+            broken!(why, "chunk has {bytes} bytes where {expected} are expected");
+        }
+        return Ok(Filtered::plain(ChunkBytes { bytes: encoded, first: need.first }));
     }
     let compressors = record.codecs.iter().filter(|codec| codec.is_compressor()).count();
     if compressors > 1 {
@@ -186,83 +142,15 @@ fn decode_as<'a>(
             return Err(fail!(why, Internal, "codec chain without a known size"));
         };
         let span = if record.has_checksum() { Span { first: 0, limit: expected } } else { need };
-        let (want, Scratch { target, block }) = (Want { span, ..want }, scratch);
+        let keeps_filter = want.keeps_filter && leaves_filter(record);
+        let (want, Scratch { target, block }) = (Want { span, keeps_filter }, scratch);
         let scratch = Scratch { target: &mut target[..index(expected)], block };
-        let bytes = decoded.chunk.bytes;
-        decoded = decompress(decoder, *codec, max_substreams, bytes, want, scratch, why)?;
+        let chunk = Compressed { bytes: decoded.chunk.bytes, want, max_substreams, scratch };
+        decoded = decompress(decoder, *codec, chunk, why)?;
     }
     assert!(decoded.chunk.first <= need.first);
     assert!(decoded.chunk.first + decoded.chunk.bytes.len() as u64 >= need.limit);
     Ok(decoded)
-}
-
-/// Undoes a compressor: of a chunk of `scratch.target.len()` bytes those that are wanted.
-#[inline(never)] // into both of its callers: it has all the codecs in it
-fn decompress<'a>(
-    decoder: &mut Decoder,
-    codec: Codec,
-    max_substreams: u32,
-    source: &'a [u8],
-    want: Want,
-    scratch: Scratch<'a>,
-    why: &mut Why,
-) -> Result<Filtered<'a>, Status> {
-    let Scratch { target, block } = scratch;
-    let count = match codec {
-        Codec::Blosc | Codec::BloscLz4 | Codec::BloscZstd => {
-            return blosc::decode_as(decoder, source, max_substreams, want, target, block, why);
-        }
-        // The first bytes at least, as many as are wanted.
-        Codec::Zstd => {
-            let limit = index(want.span.limit);
-            let count = decoder.zstd.decompress_prefix(source, target, limit, why)?;
-            let bytes = &target[..count];
-            return Ok(Filtered::plain(ChunkBytes { bytes, first: 0 }));
-        }
-        Codec::Gzip => gzip::decode(decoder.inflater, source, target, why)?,
-        Codec::Zlib => decoder.inflater.zlib(source, target, why)?,
-        Codec::Lz4 => lz4::decode(source, target, why)?,
-        Codec::Crc32c | Codec::Sum(_) | Codec::Filter(_) => {
-            unreachable!("these compress nothing")
-        }
-    };
-    expect_bytes(format_args!("{} data", codec.name()), count, target.len(), why)?;
-    Ok(Filtered::plain(ChunkBytes { bytes: target, first: 0 }))
-}
-
-/// A chunk of which exactly the needed bytes were read.
-fn partly_read<'a>(encoded: &'a [u8], need: Span, why: &mut Why) -> Result<ChunkBytes<'a>, Status> {
-    if encoded.len() as u64 != need.bytes() {
-        let (bytes, expected) = (encoded.len(), need.bytes());
-        broken!(why, "chunk has {bytes} bytes where {expected} are expected");
-    }
-    Ok(ChunkBytes { bytes: encoded, first: need.first })
-}
-
-/// DECODE where something gave another number of bytes.
-fn expect_bytes(
-    what: fmt::Arguments<'_>,
-    count: usize,
-    expected: usize,
-    why: &mut Why,
-) -> Result<(), Status> {
-    if count != expected {
-        broken!(why, "{what} decodes to {count} bytes where {expected} are expected");
-    }
-    Ok(())
-}
-
-/// DECODE where a checksum is another one.
-fn expect_sum(
-    sum: fmt::Arguments<'_>,
-    stored: u32,
-    computed: u32,
-    why: &mut Why,
-) -> Result<(), Status> {
-    if stored != computed {
-        broken!(why, "{sum} mismatch: stored {stored:#010x}, computed {computed:#010x}");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -5,10 +5,12 @@
 //! Invariant: nothing is allocated. One-pass decoding writes straight into the target and uses it
 //! as the window, so a frame that declares a window of gigabytes needs no memory for it.
 
-use super::expect_bytes;
+use super::chunk::{Compressed, Filtered, expect_bytes};
+use super::stream_place::{Sink, Unfit, Walkable, Walked, encoded_frame};
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::fail;
+use crate::records::ChunkBytes;
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -99,6 +101,17 @@ impl Context {
         Ok(count)
     }
 
+    /// Decodes the first bytes of a chunk at least, as many as are wanted.
+    pub(super) fn decode<'a>(
+        &mut self,
+        chunk: Compressed<'a>,
+        why: &mut Why,
+    ) -> Result<Filtered<'a>, Status> {
+        let (target, limit) = (chunk.scratch.target, index(chunk.want.span.limit));
+        let count = self.decompress_prefix(chunk.bytes, target, limit, why)?;
+        Ok(Filtered::plain(ChunkBytes { bytes: &target[..count], first: 0 }))
+    }
+
     /// The first blocks of one frame, until `limit` bytes are there; None where one is refused.
     fn blocks(&mut self, source: &[u8], target: &mut [u8], limit: usize) -> Option<usize> {
         let context = self.context.as_ptr();
@@ -130,6 +143,12 @@ impl Context {
         assert!(there >= limit);
         Some(there)
     }
+}
+
+/// Tells the sink of the one frame of a chunk, and of its blocks.
+pub(super) fn walk(chunk: &Walkable<'_>, sink: &mut dyn Sink) -> Result<Walked, Unfit> {
+    let kind = encoded_frame(chunk.bytes, index(chunk.chunk_bytes))?;
+    chunk.walk_one(0..chunk.bytes.len(), kind, sink)
 }
 
 /// How many bytes zstd says that it wrote, of so many that it may; None where it failed.

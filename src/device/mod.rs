@@ -28,9 +28,9 @@
 //! its last writer is done; the chunks of a slab count as missing in their batches until the
 //! resident wave is done.
 //!
-//! What workers decode of a chunk, and what is left to the kernels, is said in `codecs`.
+//! What workers decode of a chunk, and what is left to the kernels, is said in `decode`.
 
-mod codecs;
+mod by_worker;
 mod passes;
 mod streams;
 
@@ -40,7 +40,7 @@ use crate::base::indexes::BatchSlot;
 use crate::base::limits::MEMORY_PAGE_BYTES;
 use crate::base::math::align_up;
 use crate::cuda::{DEVICES, Devices, RESIDENT_WAVES};
-pub use codecs::{AUTO_STREAM_BYTES, ByWorker, DecodedBy, REFUSALS_MAX, decoded_by};
+pub use by_worker::{AUTO_STREAM_BYTES, ByWorker, REFUSALS_MAX};
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 pub use passes::Passes;

@@ -6,8 +6,8 @@
 //!
 //! All passes of all waves share the arena: they run one after the other, on one stream.
 
+use super::streams::Stream;
 use crate::cuda::{PASSES_MAX, Pass};
-use crate::device::Stream;
 
 /// See the module.
 #[derive(Default)]

@@ -4,7 +4,6 @@
 //! In: chunk tasks of one batch and one array, their bytes staged. Out: what their sink makes of
 //! them.
 
-use crate::base::abi::CODEC_NONE;
 use crate::base::indexes::{ArraySlot, WaveIndex};
 use crate::base::stats::Metric;
 use crate::cuda::HAS_DEVICES;
@@ -14,7 +13,7 @@ use crate::jobs::device::sink::SlabSink;
 use crate::jobs::failures::fail_task;
 use crate::jobs::sink::{Boxes, CpuSink, Sink, Taken};
 use crate::os::profiler;
-use crate::records::{ChunkBytes, Codec, Need};
+use crate::records::{ChunkBytes, Need};
 use crate::state::State;
 use crate::state::claims::claim_hold;
 use crate::state::job::Job;
@@ -202,7 +201,7 @@ impl<'a> Assembler<'a> {
         let stats = &shared.stats;
         stats.decode.add(&self.decode);
         // All of them are chunks of one array.
-        let codec = record.compressor().map_or(CODEC_NONE, Codec::number);
+        let codec = record.codec_place();
         stats.chunks_decoded[codec].fetch_add(self.decode.count, Relaxed);
         // What a device assembles it takes the time of itself.
         let scatter = match shared.engine() {

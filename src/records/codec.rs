@@ -5,10 +5,86 @@
 
 use super::{ByteOrder, Dtype};
 use crate::base::limits::CODECS_MAX;
-use crate::base::text::part_of;
 
-/// One codec. The parameters of compressors travel in the encoded bytes themselves. The numbers of
-/// those that compress are the header's, where 0 is none of them.
+macro_rules! codecs {
+    ($($key:ident($name:literal, $number:literal $(, $flag:ident)*) $(= $codec:pat)?,)+) => {
+        /// Every codec by its name, which is the key of its row: those of a `Codec`, and those that
+        /// reading has nothing to undo of.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum CodecName { $(#[doc = $name] $key,)+ }
+
+        /// Every codec that is read, in the order in which texts name them. A new one is a row
+        /// here, an arm where `source::zarr` reads its parameters, and one where `decode` undoes
+        /// it: nothing compiles before all three are there.
+        pub static CODECS: [CodecRow; 16] = [$(CodecRow {
+            codec: CodecName::$key,
+            name: $name,
+            number: $number,
+            $($flag: true,)*
+            ..CodecRow::PLAIN
+        },)+];
+
+        impl Codec {
+            /// Its row.
+            pub const fn row(self) -> &'static CodecRow {
+                match self { $($($codec => &CODECS[CodecName::$key as usize],)?)+ }
+            }
+        }
+    };
+}
+
+// Name in zarr, number in the header (0: it does not compress), flags, and what it is in a chain.
+codecs! {
+    Zstd("zstd", 1, is_specified) = Codec::Zstd,
+    Blosc("blosc", 2, is_specified) = Codec::Blosc | Codec::BloscLz4 | Codec::BloscZstd,
+    Gzip("gzip", 3, is_specified, has_checksum) = Codec::Gzip,
+    Zlib("zlib", 4, is_specified, has_checksum) = Codec::Zlib,
+    Lz4("lz4", 5, is_specified) = Codec::Lz4,
+    Crc32c("crc32c", 0, is_specified, has_checksum)
+        = Codec::Crc32c | Codec::Sum(Sum { kind: SumKind::Crc32c, .. }),
+    Crc32("crc32", 0, has_checksum) = Codec::Sum(Sum { kind: SumKind::Crc32, .. }),
+    Adler32("adler32", 0, has_checksum) = Codec::Sum(Sum { kind: SumKind::Adler32, .. }),
+    Fletcher32("fletcher32", 0, has_checksum) = Codec::Sum(Sum { kind: SumKind::Fletcher32, .. }),
+    Shuffle("shuffle", 0) = Codec::Filter(Filter::Shuffle(_)),
+    Delta("delta", 0, is_of_elements) = Codec::Filter(Filter::Delta(_)),
+    FixedScaleOffset("fixedscaleoffset", 0, is_of_elements)
+        = Codec::Filter(Filter::FixedScaleOffset(..)),
+    PackBits("packbits", 0, is_of_elements) = Codec::Filter(Filter::PackBits),
+    AsType("astype", 0, is_of_elements) = Codec::Filter(Filter::AsType(_)),
+    Quantize("quantize", 0, is_of_elements),
+    BitRound("bitround", 0, is_of_elements),
+}
+
+/// What is known of a codec before its parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct CodecRow {
+    /// Its key.
+    pub codec: CodecName,
+    /// Its name in zarr v2, and in v3 behind "numcodecs.".
+    pub name: &'static str,
+    /// The header's number of those that compress, 0 of all others.
+    pub number: usize,
+    /// Zarr v3 has a specification of it, where it goes by its name alone.
+    pub is_specified: bool,
+    /// In zarr v3 it stands before the codec `bytes`.
+    pub is_of_elements: bool,
+    /// What it makes always carries a checksum of the whole.
+    pub has_checksum: bool,
+}
+
+impl CodecRow {
+    /// A row without a flag.
+    const PLAIN: CodecRow = CodecRow {
+        codec: CodecName::Zstd,
+        name: "",
+        number: 0,
+        is_specified: false,
+        is_of_elements: false,
+        has_checksum: false,
+    };
+}
+
+/// One codec. The parameters of compressors travel in the encoded bytes themselves.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Codec {
     /// A 4-byte little-endian CRC-32C behind the bytes.
@@ -112,31 +188,12 @@ pub type CodecChain = arrayvec::ArrayVec<Codec, CODECS_MAX>;
 impl Codec {
     /// The name in zarr metadata, without a prefix.
     pub fn name(self) -> &'static str {
-        let names = "crc32c zstd blosc gzip zlib lz4 crc32 adler32 fletcher32 shuffle delta \
-                     fixedscaleoffset astype packbits";
-        let place = match self {
-            Codec::Sum(Sum { kind: SumKind::Crc32c, .. }) => 0,
-            Codec::Sum(Sum { kind, .. }) => 5 + kind as usize,
-            Codec::Filter(Filter::Shuffle(_)) => 9,
-            Codec::Filter(Filter::Delta(_)) => 10,
-            Codec::Filter(Filter::FixedScaleOffset(..)) => 11,
-            Codec::Filter(Filter::AsType(_)) => 12,
-            Codec::Filter(Filter::PackBits) => 13,
-            _ => self.number(),
-        };
-        part_of(names, ' ', place)
+        self.row().name
     }
 
     /// The number of a compressor; 0 of all others.
     pub const fn number(self) -> usize {
-        match self {
-            Codec::Zstd => 1,
-            Codec::Blosc | Codec::BloscLz4 | Codec::BloscZstd => 2,
-            Codec::Gzip => 3,
-            Codec::Zlib => 4,
-            Codec::Lz4 => 5,
-            Codec::Crc32c | Codec::Sum(_) | Codec::Filter(_) => 0,
-        }
+        self.row().number
     }
 
     /// Whether the size of what it makes follows from the encoded bytes alone.
@@ -147,12 +204,17 @@ impl Codec {
     /// Whether the encoded bytes always carry a checksum of the whole. A zstd frame that does says
     /// so itself.
     pub const fn has_checksum(self) -> bool {
-        matches!(self, Codec::Crc32c | Codec::Sum(_) | Codec::Gzip | Codec::Zlib)
+        self.row().has_checksum
     }
 
     /// Whether it is blosc, of whatever streams.
     pub const fn is_blosc(self) -> bool {
         self.number() == Codec::Blosc.number()
+    }
+
+    /// Whether it is a checksum and nothing else.
+    pub const fn is_sum(self) -> bool {
+        matches!(self, Codec::Crc32c | Codec::Sum(_))
     }
 
     /// Whether it is a filter.
@@ -163,19 +225,41 @@ impl Codec {
     /// Bytes that it makes of `bytes`. None of compressors, and where a filter does not fit: they
     /// are not whole elements.
     pub fn encoded_bytes(self, bytes: u64) -> Option<u64> {
-        let filter = match self {
-            Codec::Crc32c | Codec::Sum(_) => return Some(bytes + 4),
-            Codec::Filter(filter) => filter,
-            _ => return None,
-        };
-        match filter {
-            Filter::Shuffle(size) => bytes.is_multiple_of(u64::from(size)).then_some(bytes),
-            Filter::Delta(Types { decoded, encoded })
-            | Filter::AsType(Types { decoded, encoded })
-            | Filter::FixedScaleOffset(Types { decoded, encoded }, _) => bytes
-                .is_multiple_of(decoded.bytes())
-                .then(|| bytes / decoded.bytes() * encoded.bytes()),
-            Filter::PackBits => Some(1 + bytes.div_ceil(8)),
+        use Filter::{AsType, Delta, FixedScaleOffset, PackBits, Shuffle};
+        match self {
+            Codec::Crc32c | Codec::Sum(_) => Some(bytes + 4),
+            Codec::Filter(Shuffle(size)) => bytes.is_multiple_of(size.into()).then_some(bytes),
+            Codec::Filter(Delta(types) | AsType(types) | FixedScaleOffset(types, _)) => {
+                let (decoded, encoded) = (types.decoded.bytes(), types.encoded.bytes());
+                bytes.is_multiple_of(decoded).then(|| bytes / decoded * encoded)
+            }
+            Codec::Filter(PackBits) => Some(1 + bytes.div_ceil(8)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::abi::{CODEC_NONE, CODEC_PLACES};
+
+    #[test]
+    fn each_compressor_has_a_place_of_its_own_in_the_counts() {
+        let mut is_taken = [false; CODEC_PLACES];
+        for row in CODECS.iter().filter(|row| row.number != CODEC_NONE) {
+            assert!(!core::mem::replace(&mut is_taken[row.number], true), "{}", row.name);
+        }
+        // Those without a codec hold 0, and lie behind the others.
+        assert_eq!(is_taken, [false, true, true, true, true, true, false, false]);
+    }
+
+    #[test]
+    fn each_name_has_one_row_at_its_key() {
+        for (place, row) in CODECS.iter().enumerate() {
+            assert_eq!(row.codec as usize, place);
+            let name = std::format!("{:?}", row.codec).to_lowercase();
+            assert_eq!(row.name, name);
         }
     }
 }

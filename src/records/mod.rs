@@ -23,7 +23,9 @@ mod time;
 
 pub use asked::Origin;
 pub use boxes::{AxisWalk, BoxRecord, BoxShape, Destination, STEP_MAX, STEPPED_MAX, WalkFault};
-pub use codec::{Codec, CodecChain, Filter, Line, Number, Sum, SumKind, Types};
+pub use codec::{
+    CODECS, Codec, CodecChain, CodecName, CodecRow, Filter, Line, Number, Sum, SumKind, Types,
+};
 pub use dtype::{DTYPES, Dtype};
 pub use fed::{DeviceMemory, Fed, FedData, VALUE_BYTES};
 pub use flat::{HOOK_PREFIX, RAW_PREFIX, flat_path};
@@ -34,6 +36,7 @@ pub use spelling::Spelling;
 pub use time::{TIME_UNITS, Time};
 
 use self::grid::{AxisGrid, Cell, EdgeRun};
+use crate::base::abi::CODEC_NONE;
 use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX, SHARD_LEVELS_MAX, compressed_bytes_max};
 use crate::base::math::{coordinates_from_linear, product};
 use crate::base::version::Version;
@@ -370,6 +373,11 @@ impl ArrayRecord {
     /// The codec that compresses chunks, if one does.
     pub fn compressor(&self) -> Option<Codec> {
         self.codecs.iter().copied().find(|codec| codec.is_compressor())
+    }
+
+    /// The place of its chunks in counts by what compressed them.
+    pub fn codec_place(&self) -> usize {
+        self.compressor().map_or(CODEC_NONE, Codec::number)
     }
 
     /// Whether a codec of the chain carries a checksum, so that chunks are decoded whole.

@@ -13,7 +13,6 @@
 use crate::base::indexes::{ArraySlot, WaveIndex};
 use crate::cuda::HAS_DEVICES;
 use crate::device::{ByWorker, SlabPart};
-use crate::records::Codec;
 use crate::state::shared::Shared;
 use crate::state::{KeptFailure, PLAN_EVERY, State};
 use crate::wave::{ChunkKind, ChunkTask, Way};
@@ -92,7 +91,7 @@ impl State {
             self.plan_wanted |= self.waves.refuse(wave);
             return;
         }
-        let codec = shared.array_record(task.array).compressor().map_or(0, Codec::number);
+        let codec = shared.array_record(task.array).codec_place();
         shared.stats.chunks_decoded_on_device[codec].fetch_add(1, Relaxed);
         self.arrays.unpin(task.array, 1);
         if self.slots.sub_remaining(task.slot, 1) {

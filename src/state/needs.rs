@@ -8,10 +8,8 @@ use crate::assemble::units::{chunk_records_max, outside_records_max};
 use crate::base::indexes::{ArraySlot, WaveIndex};
 use crate::base::limits::RANK_MAX;
 use crate::decode::streams::{is_frames, is_walked};
-use crate::decode::{block_need, kept_bytes, target_need};
-use crate::device::{
-    AUTO_STREAM_BYTES, ByWorker, DecodedBy, REFUSALS_MAX, SlabNeed, SlabPart, decoded_by,
-};
+use crate::decode::{block_need, kept_bytes, leaves_filter, target_need};
+use crate::device::{AUTO_STREAM_BYTES, ByWorker, REFUSALS_MAX, SlabNeed, SlabPart};
 use crate::records::{ArrayRecord, Codec, Need};
 use crate::setup::config::DECODE_ON;
 use crate::state::State;
@@ -176,10 +174,7 @@ pub fn way_of(
 /// It follows from the task and the array alone, because room is taken before a byte is read.
 pub fn whole_bytes(shared: &Shared, record: &ArrayRecord, task: &ChunkTask) -> Option<u64> {
     shared.engine()?;
-    let is_decompressed = match decoded_by(&record.codecs) {
-        DecodedBy::Nobody => false,
-        DecodedBy::Worker | DecodedBy::WorkerThenKernel => true,
-    };
+    let is_decompressed = record.compressor().is_some();
     let is_decoded = task.kind == ChunkKind::Data && task.kept.is_none() && is_decompressed;
     if !is_decoded || 8 * task.need.box_bytes <= 7 * record.chunk_bytes {
         return None;
@@ -202,7 +197,7 @@ pub fn scratch_need(shared: &Shared, task: &ChunkTask, encoded: &[u8]) -> (u64, 
     let is_whole = whole_bytes(shared, record, task).is_some();
     let is_elsewhere = task.kept.is_some() || is_whole;
     let target_bytes = if is_elsewhere { 0 } else { target_need(record) };
-    let keeps_filter = is_whole && decoded_by(&record.codecs) == DecodedBy::WorkerThenKernel;
+    let keeps_filter = is_whole && leaves_filter(record);
     let block_bytes = if keeps_filter { 0 } else { block_need(record, encoded) };
     (
         beyond(target_bytes, shared.geometry.target_bytes),

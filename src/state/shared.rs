@@ -18,7 +18,7 @@ use crate::os::sink::Sink;
 use crate::os::store::{Descriptors, Path, Store};
 use crate::read::{Folder as FileFolder, staged_bytes};
 use crate::records::grid::EdgeRun;
-use crate::records::{ArrayRecord, BoxRecord, Codec, Destination, Fed, Part};
+use crate::records::{ArrayRecord, BoxRecord, Destination, Fed, Part};
 use crate::setup::config::ON_ERROR_SKIP;
 use crate::setup::fields::Field;
 use crate::setup::geometry::Geometry;
@@ -243,7 +243,7 @@ impl Shared {
     pub fn refuse_chunk(&self, row: usize, reason: ByWorker) {
         let task = self.tables.chunks.read(row);
         self.tables.chunks.write(row, task.gone_to(Way::Refused));
-        let codec = self.array_record(task.array).compressor().map_or(0, Codec::number);
+        let codec = self.array_record(task.array).codec_place();
         self.stats.chunks_redone[codec].fetch_add(1, Relaxed);
         self.stats.chunks_not_on_device[reason as usize].fetch_add(1, Relaxed);
         // That a slab was full says nothing of the array.

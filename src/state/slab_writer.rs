@@ -10,7 +10,7 @@ use crate::assemble::units::{ChunkData, Filter, Piece, Unit};
 use crate::assemble::wire::{NOTHING, Record, folds_to_bytes};
 use crate::base::arena::Claim;
 use crate::base::math::{align_up, index};
-use crate::decode::Filtered;
+use crate::decode::{BlockFilter, Filtered};
 use crate::device::{DATA_ALIGN, SlabPart, TILES_BYTES, UNIT_BYTES};
 use static_assertions::const_assert;
 
@@ -70,7 +70,8 @@ pub struct SlabChunk {
 
 /// What of a chunk was decoded to `data` in the wave, each byte at its place.
 pub fn chunk_data(data: u64, decoded: &Filtered<'_>) -> ChunkData {
-    let Filtered { chunk, shuffle: filter, block_bytes, typesize } = *decoded;
+    let Filtered { chunk, filter } = *decoded;
+    let BlockFilter { shuffle: filter, block_bytes, typesize } = filter;
     let (first, bytes) = (chunk.first, chunk.bytes.len() as u64);
     ChunkData { data: data + first, first, bytes, filter, block_bytes, typesize }
 }

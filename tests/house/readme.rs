@@ -107,3 +107,14 @@ fn error_texts_of_the_section_on_gpus_are_those_of_the_library() {
         }
     }
 }
+
+#[test]
+fn the_readme_names_every_codec_that_is_read() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let section = readme.split_once("## What it reads today").unwrap().1;
+    let section = section.split_once("\n## ").unwrap().0;
+    for row in &wavetrain::records::CODECS {
+        assert!(section.contains(&format!("`{}`", row.name)), "{} is not in README.md", row.name);
+    }
+}

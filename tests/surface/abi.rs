@@ -13,7 +13,7 @@ use wavetrain::base::limits::{
 };
 use wavetrain::config::*;
 use wavetrain::device::ByWorker;
-use wavetrain::records::{Codec, DTYPES};
+use wavetrain::records::{CODECS, DTYPES};
 use wavetrain::sampler::{Cost, End, Place, Share, State};
 use wavetrain::source::zarr::NodeKind;
 use wavetrain::status;
@@ -62,7 +62,7 @@ fn rust_layouts() -> [Layout; 24] {
 }
 
 /// Constants whose names the header makes from the Rust name by a prefix.
-const CONSTANTS: [(&str, i64); 98] = [
+const CONSTANTS: [(&str, i64); 93] = [
     ("BOX_MEMORY", BOX_MEMORY as i64),
     ("BOX_VALUE", BOX_VALUE as i64),
     ("BOX_URI", BOX_URI as i64),
@@ -84,11 +84,6 @@ const CONSTANTS: [(&str, i64); 98] = [
     ("NO_INDEX", NO_INDEX as i64),
     ("CODEC_PLACES", CODEC_PLACES as i64),
     ("CODEC_NONE", CODEC_NONE as i64),
-    ("CODEC_ZSTD", Codec::Zstd.number() as i64),
-    ("CODEC_BLOSC", Codec::Blosc.number() as i64),
-    ("CODEC_GZIP", Codec::Gzip.number() as i64),
-    ("CODEC_ZLIB", Codec::Zlib.number() as i64),
-    ("CODEC_LZ4", Codec::Lz4.number() as i64),
     ("NODE_UNKNOWN", NodeKind::Unknown as i64),
     ("NODE_ARRAY", NodeKind::Array as i64),
     ("NODE_GROUP", NodeKind::Group as i64),
@@ -199,6 +194,9 @@ fn rust_facts() -> Facts {
     facts.insert("WAVETRAIN_VERSION_PATCH".into(), version() & 255);
     for status in status::ALL {
         facts.insert(format!("WAVETRAIN_{}", status.name()), status as i64);
+    }
+    for row in CODECS.iter().filter(|row| row.number != CODEC_NONE) {
+        facts.insert(format!("WAVETRAIN_CODEC_{}", row.name.to_uppercase()), row.number as i64);
     }
     for dtype in DTYPES {
         facts.insert(format!("WAVETRAIN_{}", dtype.name().to_uppercase()), dtype as i64);

@@ -4,8 +4,9 @@ use core::ffi::c_char;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use wavetrain::abi::{Metric, Stats};
+use wavetrain::abi::{CODEC_PLACES, Metric, Stats};
 use wavetrain::base::text::is_escaped;
+use wavetrain::records::CODECS;
 
 use crate::fault::{Fault, Outcome};
 
@@ -120,8 +121,14 @@ pub fn stages_json(stats: &Stats) -> Value {
     Value::Object(all)
 }
 
-/// WAVETRAIN_CODEC_ and WAVETRAIN_BY_WORKER_ in the header.
-const CODECS: &[&str] = &["none", "zstd", "blosc", "gzip", "zlib", "lz4"];
+/// What compressed the chunks of each place of a count: WAVETRAIN_CODEC_ in the header.
+fn codecs() -> [&'static str; CODEC_PLACES] {
+    let mut names = ["none"; CODEC_PLACES];
+    CODECS.iter().filter(|row| row.number > 0).for_each(|row| names[row.number] = row.name);
+    names
+}
+
+/// WAVETRAIN_BY_WORKER_ in the header.
 const REASONS: &[&str] = &[
     "off",
     "codec",
@@ -155,11 +162,11 @@ fn named_text(names: &[&'static str], counts: &[u64]) -> String {
 /// "redone": {"lz4": ..}, "why_workers": {"codec": ..}}`.
 pub fn decoded_json(stats: &Stats) -> Value {
     json!({
-        "by_workers": named_json(CODECS, &stats.chunks_decoded),
+        "by_workers": named_json(&codecs(), &stats.chunks_decoded),
         "in_slab": stats.chunks_decoded_in_slab,
         "left_filtered": stats.chunks_left_filtered,
-        "by_device": named_json(CODECS, &stats.chunks_decoded_on_device),
-        "redone": named_json(CODECS, &stats.chunks_redone),
+        "by_device": named_json(&codecs(), &stats.chunks_decoded_on_device),
+        "redone": named_json(&codecs(), &stats.chunks_redone),
         "why_workers": named_json(REASONS, &stats.chunks_not_on_device),
     })
 }
@@ -170,9 +177,9 @@ pub fn decoded_lines(stats: &Stats) -> String {
         "  by the device    {}; {} again by workers\n  \
          by workers       {}; {} straight into slabs, {} of these still shuffled\n  \
          why by workers   {}\n\n",
-        named_text(CODECS, &stats.chunks_decoded_on_device),
-        named_text(CODECS, &stats.chunks_redone),
-        named_text(CODECS, &stats.chunks_decoded),
+        named_text(&codecs(), &stats.chunks_decoded_on_device),
+        named_text(&codecs(), &stats.chunks_redone),
+        named_text(&codecs(), &stats.chunks_decoded),
         stats.chunks_decoded_in_slab,
         stats.chunks_left_filtered,
         named_text(REASONS, &stats.chunks_not_on_device),

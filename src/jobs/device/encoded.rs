@@ -5,7 +5,9 @@
 //! no device decodes, as refused. Checksums of encoded bytes are verified here.
 
 use crate::assemble::units::ChunkData;
-use crate::decode::streams::{Encoded, Sink, StreamPlace, Unfit, Walked, walk};
+use crate::decode::BlockFilter;
+use crate::decode::stream_place::{Encoded, Sink, StreamPlace, Unfit, Walked};
+use crate::decode::streams::walk;
 use crate::decode::zstd_blocks::BlockPlace;
 use crate::device::{ByWorker, Stream, StreamKind};
 use crate::jobs::device::sink::SlabSink;
@@ -122,7 +124,8 @@ impl SlabSink {
                 return Taken::Refused;
             }
         };
-        let Walked { span, shuffle: filter, block_bytes, typesize } = walked;
+        let Walked { span, filter } = walked;
+        let BlockFilter { shuffle: filter, block_bytes, typesize } = filter;
         let data = decoded + span.first;
         let (first, bytes) = (span.first, span.bytes());
         self.taken = Some(ChunkData { data, first, bytes, filter, block_bytes, typesize });

@@ -10,9 +10,8 @@ use crate::assemble::units::{
 };
 use crate::base::math::{align_up, index};
 use crate::base::status::Why;
-use crate::decode::unshuffle::Shuffle;
-use crate::decode::{Filtered, Scratch, decode_chunk, decode_filtered};
-use crate::device::{DATA_ALIGN, DecodedBy, SlabPart, decoded_by};
+use crate::decode::{BlockFilter, Scratch, Want, decode_filtered};
+use crate::device::{DATA_ALIGN, SlabPart};
 use crate::jobs::decode::{Refusal, bring, parts};
 use crate::jobs::device::crop::{Crop, Read};
 use crate::jobs::sink::{BoxPart, Boxes, Part, ReadBytes, Sink, Taken};
@@ -110,20 +109,12 @@ impl SlabSink {
         let most = shared.settings.config.max_substreams_per_chunk;
         let (decoder, scratch) = parts(shared, context, task, encoded)?;
         let (target, block) = (place.claim.bytes(), scratch.block);
-        let (scratch, span) =
-            (Scratch { target: &mut *target, block: &mut *block }, task.need.span);
-        let decoded = match decoded_by(&record.codecs) {
-            DecodedBy::WorkerThenKernel => {
-                decode_filtered(decoder, record, most, encoded, span, scratch, &mut why)
-            }
-            DecodedBy::Worker | DecodedBy::Nobody => {
-                decode_chunk(decoder, record, most, encoded, span, scratch, &mut why)
-                    .map(Filtered::plain)
-            }
-        };
-        let decoded = decoded.map_err(|status| (status, why))?;
+        let scratch = Scratch { target: &mut *target, block: &mut *block };
+        let want = Want { span: task.need.span, keeps_filter: true };
+        let decoded = decode_filtered(decoder, record, most, encoded, want, scratch, &mut why)
+            .map_err(|status| (status, why))?;
         self.in_slab += 1;
-        self.filtered += u64::from(decoded.shuffle != Shuffle::None);
+        self.filtered += u64::from(decoded.filter != BlockFilter::NONE);
         let data = chunk_data(place.data, &decoded);
         let (found, first) = (decoded.chunk.bytes.as_ptr_range(), index(decoded.chunk.first));
         bring(found, target, first, [encoded, block]);

@@ -8,7 +8,7 @@
 //! Invariant: parameters that decoding does not need are checked all the same: a value that a
 //! writer cannot have meant says that this is not the format we think it is.
 
-use super::named_codecs::{Named, add_codec};
+use super::named_codecs::{Named, Names};
 use super::node::{Extension, Extents, Node};
 use crate::base::limits::{SHARD_CHUNKS_MAX, SHARD_LEVELS_MAX};
 use crate::base::math::product;
@@ -16,7 +16,7 @@ use crate::base::status::Status;
 use crate::base::text::List;
 use crate::fail;
 use crate::records::{
-    ArrayRecord, ByteOrder, Codec, CodecChain, Dtype, Filter, IndexLayout, Number, Types,
+    ArrayRecord, ByteOrder, Codec, CodecChain, Dtype, Filter, IndexLayout, Number,
 };
 
 /// Reads `codecs` into `record`, whose rank, dtype and chunk_shape (the shape of the outer chunk
@@ -78,12 +78,11 @@ fn array_number(record: &ArrayRecord) -> Number {
 
 /// The elements that the filters of a record make of those of the array.
 fn encoded_number(record: &ArrayRecord) -> Number {
+    use Filter::{AsType, Delta, FixedScaleOffset};
     match record.codecs.last() {
-        Some(Codec::Filter(
-            Filter::Delta(Types { encoded, .. })
-            | Filter::AsType(Types { encoded, .. })
-            | Filter::FixedScaleOffset(Types { encoded, .. }, _),
-        )) => *encoded,
+        Some(Codec::Filter(Delta(types) | AsType(types) | FixedScaleOffset(types, _))) => {
+            types.encoded
+        }
         Some(Codec::Filter(Filter::PackBits)) => {
             Number { dtype: Dtype::U8, byte_order: ByteOrder::Little }
         }
@@ -101,9 +100,9 @@ fn read_front<'r, 'a>(
     let mut reason = "the list of codecs is empty";
     for item in items {
         let extension = item.extension()?;
-        if let Some(named) = Named::find(&extension).filter(|named| named.is_of_elements()) {
+        if let Some(named) = Named::find(&extension).filter(|named| named.row.is_of_elements) {
             let given = encoded_number(record);
-            add_codec(&extension, named, given, &mut record.codecs)?;
+            named.add_to(&mut record.codecs, given)?;
         } else if extension.name == *"transpose" {
             read_transpose(&extension, record)?;
         } else {
@@ -206,9 +205,7 @@ fn read_bytes_codecs<'r, 'a: 'r>(
         let extension = item.extension()?;
         let name = extension.name;
         match Named::find(&extension) {
-            Some(named) if !named.is_of_elements() => {
-                add_codec(&extension, named, given, codecs)?;
-            }
+            Some(named) if !named.row.is_of_elements => named.add_to(codecs, given)?,
             None if name.place_in("transpose bytes sharding_indexed").is_none() => {
                 return Err(unknown_codec(&extension));
             }
@@ -229,7 +226,7 @@ fn read_array_to_bytes(
 ) -> Result<ByteOrder, Status> {
     let Extension { node, name, .. } = *extension;
     if name != *"bytes" {
-        let named = Named::find(extension).filter(|named| !named.is_of_elements());
+        let named = Named::find(extension).filter(|named| !named.row.is_of_elements);
         return Err(match named {
             Some(_) => fail!(node, Decode, "codec {name} must stand behind \"bytes\""),
             None => unknown_codec(extension),
@@ -249,9 +246,13 @@ fn read_array_to_bytes(
 }
 
 fn unknown_codec(extension: &Extension<'_, '_>) -> Status {
-    let known = "transpose, bytes, zstd, blosc, gzip, zlib, lz4, crc32c, sharding_indexed, and of \
-                 numcodecs. also delta, fixedscaleoffset, packbits, astype, quantize, bitround, \
-                 shuffle, crc32, adler32, fletcher32";
+    let known = format_args!(
+        "transpose, bytes, {}, sharding_indexed, and of numcodecs. also {}, {}, {}",
+        Names(|row| row.is_specified),
+        Names(|row| row.is_of_elements),
+        Names(|row| !row.is_specified && !row.is_of_elements && !row.has_checksum),
+        Names(|row| !row.is_specified && row.has_checksum),
+    );
     extension.node.unknown("codec", extension.name, known)
 }
 

@@ -5,9 +5,7 @@
 
 use crate::base::abi::{CODECS_TEXT_BYTES, NAME_BYTES};
 use crate::base::text::Text;
-use crate::records::{
-    ArrayRecord, ByteOrder, Codec, DocumentKind, Dtype, Filter, IN_ORDER, IndexLayout,
-};
+use crate::records::{ArrayRecord, ByteOrder, DocumentKind, Dtype, IN_ORDER, IndexLayout};
 
 /// What `array_info` tells in words.
 #[derive(Clone, Copy, Debug)]
@@ -25,20 +23,14 @@ pub struct Description {
 /// The words for a record.
 pub fn describe(record: &ArrayRecord) -> Description {
     let mut words = Description { dtype_name: Text::new(), codecs: Text::new() };
-    let Description { dtype_name, codecs } = &mut words;
-    match record.document {
-        _ if record.flat.is_some() => write_zarr2(record, dtype_name, codecs),
-        DocumentKind::Zarr2Array => write_zarr2(record, dtype_name, codecs),
-        _ => write_zarr3(record, dtype_name, codecs),
-    }
+    let is_zarr2 = record.flat.is_some() || record.document == DocumentKind::Zarr2Array;
+    let write = if is_zarr2 { write_zarr2 } else { write_zarr3 };
+    write(record, &mut words);
     words
 }
 
-fn write_zarr3(
-    record: &ArrayRecord,
-    dtype_name: &mut Text<NAME_BYTES>,
-    codecs: &mut Text<CODECS_TEXT_BYTES>,
-) {
+fn write_zarr3(record: &ArrayRecord, words: &mut Description) {
+    let Description { dtype_name, codecs } = words;
     match (record.time, record.dtype) {
         (Some(time), _) if time.is_delta => write!(dtype_name, "numpy.timedelta64{time}"),
         (Some(time), _) => write!(dtype_name, "numpy.datetime64{time}"),
@@ -50,9 +42,7 @@ fn write_zarr3(
         write_transpose(codecs, record, level);
         codecs.push_str(if level < levels { "sharding_indexed[" } else { "" });
     }
-    let is_of_elements =
-        |codec: &Codec| codec.is_filter() && !matches!(codec, Codec::Filter(Filter::Shuffle(_)));
-    for codec in record.codecs.iter().filter(|codec| is_of_elements(codec)) {
+    for codec in record.codecs.iter().filter(|codec| codec.row().is_of_elements) {
         write!(codecs, "{} ", codec.name());
     }
     codecs.push_str(match record.byte_order {
@@ -60,7 +50,7 @@ fn write_zarr3(
         ByteOrder::Little => "bytes(little)",
         ByteOrder::Big => "bytes(big)",
     });
-    for codec in record.codecs.iter().filter(|codec| !is_of_elements(codec)) {
+    for codec in record.codecs.iter().filter(|codec| !codec.row().is_of_elements) {
         write!(codecs, " {}", codec.name());
     }
     for IndexLayout { at_start, has_crc, byte_order } in record.index[..levels].iter().rev() {
@@ -86,11 +76,8 @@ fn write_transpose(text: &mut Text<CODECS_TEXT_BYTES>, record: &ArrayRecord, lev
     text.push_str(") ");
 }
 
-fn write_zarr2(
-    record: &ArrayRecord,
-    dtype_name: &mut Text<NAME_BYTES>,
-    codecs: &mut Text<CODECS_TEXT_BYTES>,
-) {
+fn write_zarr2(record: &ArrayRecord, words: &mut Description) {
+    let Description { dtype_name, codecs } = words;
     let order = match record.byte_order {
         _ if record.dtype.word_bytes() == 1 => "|",
         ByteOrder::Little => "<",

@@ -5,7 +5,9 @@ use super::{array_from_document, describe};
 use crate::base::limits::EDGE_RUNS_MAX;
 use crate::base::status::{Status, Why};
 use crate::records::grid::EdgeRun;
-use crate::records::{ArrayRecord, ByteOrder, Codec, DocumentKind, Dtype, Filter, Number, Types};
+use crate::records::{
+    ArrayRecord, ByteOrder, CODECS, Codec, DocumentKind, Dtype, Filter, Number, Types,
+};
 use serde_json::{Value, json};
 use std::format;
 use std::string::{String, ToString};
@@ -255,4 +257,32 @@ fn times_are_int64_with_a_name_and_nothing_is_not_a_time() {
     ] {
         refused(zarr3(data_type, fill, json!([little()])), status, part);
     }
+}
+
+#[test]
+fn each_row_of_the_table_is_known_by_its_names_and_the_refusal_of_others_lists_them() {
+    let is_known = |outcome: Result<ArrayRecord, (Status, String)>| match outcome {
+        Ok(_) => true,
+        Err((_, text)) => !text.contains("is not read, only "),
+    };
+    let bare = |name: &str, is_of_elements: bool| {
+        let list = if is_of_elements { json!([name, little()]) } else { json!([little(), name]) };
+        zarr3(json!("float32"), json!(0), list)
+    };
+    for row in &CODECS {
+        assert!(is_known(zarr2("<f4", json!([{"id": row.name}]), Value::Null)), "{}", row.name);
+        let name = format!("numcodecs.{}", row.name);
+        assert!(is_known(bare(&name, row.is_of_elements)), "{name}");
+        assert_eq!(is_known(bare(row.name, row.is_of_elements)), row.is_specified, "{}", row.name);
+    }
+    let known = "codec \"lzma\" is not read, only transpose, bytes, zstd, blosc, gzip, zlib, lz4, \
+                 crc32c, sharding_indexed, and of numcodecs. also delta, fixedscaleoffset, \
+                 packbits, astype, quantize, bitround, shuffle, crc32, adler32, fletcher32";
+    let (status, text) = bare("lzma", false).unwrap_err();
+    assert!(status == Status::Unsupported && text.ends_with(known), "{text}");
+    let known = "filter \"lzma\" is not read, only zstd, blosc, gzip, zlib, lz4, crc32c, crc32, \
+                 adler32, fletcher32, shuffle, delta, fixedscaleoffset, packbits, astype, \
+                 quantize, bitround and null";
+    let (status, text) = zarr2("<f4", json!([{"id": "lzma"}]), Value::Null).unwrap_err();
+    assert!(status == Status::Unsupported && text.ends_with(known), "{text}");
 }

@@ -12,29 +12,29 @@ use super::names::dtype_of;
 use super::node::{Extension, Node};
 use crate::base::status::Status;
 use crate::fail;
-use crate::records::{ByteOrder, Codec, Dtype, Filter, Line, Number, Types};
+use crate::records::{ByteOrder, Codec, CodecName, Dtype, Filter, Line, Number, Types};
 
 /// Most bytes of an element that a shuffle is for: what blosc has.
 const SHUFFLE_BYTES_MAX: i64 = 255;
 
-/// The codec that a filter of this name is; None where it changes nothing on reading. `given` is
+/// The codec that a filter is; None where it changes nothing on reading. `given` is
 /// the type of the elements that it was given.
 pub(super) fn read_filter(
     extension: &Extension<'_, '_>,
-    name: &str,
+    codec: CodecName,
     given: Number,
 ) -> Result<Option<Codec>, Status> {
     let node = extension.node;
     // In zarr v3 the type of the decoded elements may be left out: it is the one that is given.
     let typed = usize::from(extension.has_id);
-    let filter = match name {
-        "delta" => {
+    let filter = match codec {
+        CodecName::Delta => {
             let [decoded, encoded, ..] = extension.pick("dtype astype", typed)?;
             let types = read_types(extension, given, decoded, encoded)?;
             check_delta(node, types)?;
             Filter::Delta(types)
         }
-        "fixedscaleoffset" => {
+        CodecName::FixedScaleOffset => {
             let [scale, offset, decoded, encoded, ..] =
                 extension.pick("scale offset dtype astype", 2 + typed)?;
             let line = Line { scale: scale.number()?, offset: offset.number()? };
@@ -44,17 +44,17 @@ pub(super) fn read_filter(
             }
             Filter::FixedScaleOffset(types, line)
         }
-        "packbits" => {
+        CodecName::PackBits => {
             extension.pick("", 0)?;
             let booleans = Number { dtype: Dtype::Bool, byte_order: ByteOrder::Little };
             check_given(extension, node, given, booleans)?;
             Filter::PackBits
         }
-        "astype" => {
+        CodecName::AsType => {
             let [encoded, decoded, ..] = extension.pick("encode_dtype decode_dtype", 1 + typed)?;
             Filter::AsType(read_types(extension, given, decoded, encoded)?)
         }
-        "quantize" => {
+        CodecName::Quantize => {
             let [digits, decoded, encoded, ..] =
                 extension.pick("digits dtype astype", 1 + typed)?;
             digits.integer(i32::MIN.into(), i32::MAX.into())?;
@@ -67,14 +67,14 @@ pub(super) fn read_filter(
             }
             Filter::AsType(types)
         }
-        "shuffle" => match shuffle_bytes(extension, given)? {
+        CodecName::Shuffle => match shuffle_bytes(extension, given)? {
             0 | 1 => return Ok(None),
             bytes => Filter::Shuffle(bytes),
         },
-        _ => {
-            assert!(name == "bitround");
+        CodecName::BitRound => {
             return extension.pick("keepbits", 1)?[0].integer(0, 52).map(|_| None);
         }
+        _ => unreachable!("{codec:?} is no filter"),
     };
     Ok(Some(Codec::Filter(filter)))
 }

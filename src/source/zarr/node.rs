@@ -108,7 +108,7 @@ impl<'r, 'a> Node<'r, 'a> {
     /// The value names something that is not read: "WHAT "name" is not read, only KNOWN".
     #[cold]
     #[inline(never)]
-    pub fn unknown(self, what: &str, name: Str<'_>, known: &str) -> Status {
+    pub fn unknown(self, what: &str, name: Str<'_>, known: impl fmt::Display) -> Status {
         fail!(self, Unsupported, "{what} {name} is not read, only {known}")
     }
 

@@ -13,7 +13,7 @@
 
 use super::fill::read_fill;
 use super::grid::{finish, read_regular, read_shape};
-use super::named_codecs::{Named, add_codec};
+use super::named_codecs::{Named, Names};
 use super::names::{dtype_of, number_of};
 use super::node::{Document, Extension, Node};
 use crate::base::limits::ELEMENT_BYTES_MAX;
@@ -145,11 +145,9 @@ fn read_codec(node: Node<'_, '_>, what: &str, record: &mut ArrayRecord) -> Resul
     let name = id.string()?;
     let extension = Extension { node, name, configuration: Some(node), has_id: true };
     let Some(named) = Named::find(&extension) else {
-        let known = "zstd, blosc, gzip, zlib, lz4, crc32c, crc32, adler32, fletcher32, shuffle, \
-                     delta, fixedscaleoffset, packbits, astype, quantize, bitround and null";
-        return Err(id.unknown(what, name, known));
+        return Err(id.unknown(what, name, format_args!("{} and null", Names(|_| true))));
     };
     // A document says all that is needed: only bytes count.
     let given = Number { dtype: record.dtype, byte_order: record.byte_order };
-    add_codec(&extension, named, given, &mut record.codecs)
+    named.add_to(&mut record.codecs, given)
 }

@@ -1,0 +1,65 @@
+//! The codecs that compress: what undoes each, and what finds its streams for a device.
+//!
+//! In: a codec. Out: its functions. Invariant: all codecs stand in the one `match` here, or this
+//! does not compile. Their other table is [`CODECS`](crate::records::CODECS): records know no
+//! decoder, and nothing below this room may name one.
+
+use super::chunk::{Compressed, Filtered, expect_bytes};
+use super::decoder::Decoder;
+use super::stream_place::{Sink, Unfit, Walkable, Walked};
+use super::{blosc, gzip, lz4, zstd};
+use crate::base::status::{Status, Why};
+use crate::records::{ChunkBytes, Codec};
+
+/// What undoes a compressor.
+enum Decode {
+    /// Decodes the whole chunk into the target, and gives the bytes of it.
+    Whole(fn(&mut Decoder, &[u8], &mut [u8], &mut Why) -> Result<usize, Status>),
+    /// Decodes at least what is wanted.
+    Part(for<'a> fn(&mut Decoder, Compressed<'a>, &mut Why) -> Result<Filtered<'a>, Status>),
+}
+
+/// Tells a sink of the streams of a chunk.
+type Walk = fn(&Walkable<'_>, &mut dyn Sink) -> Result<Walked, Unfit>;
+
+/// What undoes a codec, and what walks its streams if a device decodes them; None of those that
+/// compress nothing. Metadata has to say that LZ4 or zstd is in blosc for a device to take it.
+fn row(codec: Codec) -> Option<(Decode, Option<Walk>)> {
+    use Decode::{Part, Whole};
+    Some(match codec {
+        Codec::Zstd => {
+            (Part(|decoder, chunk, why| decoder.zstd.decode(chunk, why)), Some(zstd::walk))
+        }
+        Codec::Blosc => (Part(blosc::decode_as), None),
+        Codec::BloscLz4 | Codec::BloscZstd => (Part(blosc::decode_as), Some(blosc::walk)),
+        Codec::Gzip => {
+            (Whole(|decoder, from, to, why| gzip::decode(decoder.inflater, from, to, why)), None)
+        }
+        Codec::Zlib => (Whole(|decoder, from, to, why| decoder.inflater.zlib(from, to, why)), None),
+        Codec::Lz4 => (Whole(|_, from, to, why| lz4::decode(from, to, why)), Some(lz4::walk)),
+        Codec::Crc32c | Codec::Sum(_) | Codec::Filter(_) => return None,
+    })
+}
+
+/// What finds the streams of what a codec made, if a device decodes them.
+pub(super) fn walk_of(codec: Codec) -> Option<Walk> {
+    row(codec)?.1
+}
+
+/// Undoes a compressor.
+pub(super) fn decompress<'a>(
+    decoder: &mut Decoder,
+    codec: Codec,
+    chunk: Compressed<'a>,
+    why: &mut Why,
+) -> Result<Filtered<'a>, Status> {
+    let decode = match row(codec) {
+        Some((Decode::Part(decode), _)) => return decode(decoder, chunk, why),
+        Some((Decode::Whole(decode), _)) => decode,
+        None => unreachable!("{codec:?} compresses nothing"),
+    };
+    let target = chunk.scratch.target;
+    let count = decode(decoder, chunk.bytes, target, why)?;
+    expect_bytes(format_args!("{} data", codec.name()), count, target.len(), why)?;
+    Ok(Filtered::plain(ChunkBytes { bytes: target, first: 0 }))
+}
