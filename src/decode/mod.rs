@@ -34,6 +34,7 @@ use crate::records::{ArrayRecord, ChunkBytes, Codec, Span};
 use chunk::{Compressed, SUM_BYTES};
 use compressors::decompress;
 
+#[cfg(feature = "internals")]
 pub use crate::loops::unshuffle;
 pub use chunk::{BlockFilter, Filtered, Scratch, Want};
 pub use decoder::Decoder;
