@@ -69,7 +69,7 @@
  *
  * A file system takes times of change from a clock of ticks (4 to 10 ms, or 1 to 2 s where times
  * are whole seconds), and before it copies the bytes. So chunks and index pages that are read
- * within 100 ms of the time of change (2 s if that is a whole second) are cached for no other
+ * within 10 ms of the time of change (2 s if that is a whole second) are cached for no other
  * batch. A writer that stands still for longer between the two leaves old bytes in the cache.
  * Two changes of one tick that keep the size leave one version: a batch that reads between them may
  * have parts of both, and the second change of a zarr document or a .npy header is not seen.

@@ -87,12 +87,13 @@ pub const FIELDS_MAX: u32 = 8;
 /// Most boxes in a sample: a mosaic of 8 by 8 for each of the fields.
 pub const BOXES_MAX: u32 = 255;
 
-/// Tensors of one batch that may live at a time: views of a framework or two on each of a few
-/// streams. Their records are taken at open.
+/// Tensors of each field of a batch that may live at a time: views of a framework or two on each of
+/// a few streams. Their records are taken at open.
 pub const TENSORS_PER_SLOT: u32 = 8;
 
-/// Streams of consumers that are remembered for a slot: the config's, and one of each tensor.
-pub const USES_PER_SLOT: u32 = TENSORS_PER_SLOT + 1;
+/// Streams of consumers that are remembered for a slot: the config's, and eight of its tensors of
+/// all fields. A tensor on one stream more is AGAIN.
+pub const USES_PER_SLOT: u32 = 1 + 8;
 
 /// Alignment of every batch and staging buffer: what DLPack and CUDA copies ask for.
 pub const BUFFER_ALIGN: u64 = 256;
@@ -134,8 +135,6 @@ const_assert!(CHUNK_BYTES_MAX < u64::MAX >> (3 * CODECS_MAX as u64 + 1));
 const_assert!(FILTER_GROWTH_MAX == 1 << 3);
 const_assert!(MEMORY_PAGE_BYTES.is_multiple_of(DIRECT_ALIGN));
 const_assert!(ERROR_TEXT_BYTES >= 256);
-// Which tensors of a slot live are bits of a u32.
-const_assert!(TENSORS_PER_SLOT < u32::BITS);
 // Batch slots start at pages.
 const_assert!(MEMORY_PAGE_BYTES.is_multiple_of(BUFFER_ALIGN));
 // A worker's place for an encoded chunk, of whatever size, holds a small metadata document too.

@@ -16,9 +16,8 @@ pub struct Version {
     pub modified_ns: i64,
 }
 
-/// A tick of the kernel's clock has 10 ms at most, and both times are of ticks. The rest is for a
-/// writer that loses its processor between the time of change and the bytes.
-const SETTLING_NS: u64 = 100_000_000;
+/// A tick of the kernel's clock has 10 ms at most. Both times are of ticks.
+const SETTLING_NS: u64 = 10_000_000;
 
 impl Version {
     /// The version of a thing that has none.
@@ -51,10 +50,10 @@ mod tests {
     fn a_change_is_settled_once_its_clock_has_ticked() {
         let modified = 1_800_000_000 * SECOND + 1;
         assert!(!is_settled(modified, modified));
-        assert!(!is_settled(modified, modified + 100_000_000));
-        assert!(is_settled(modified, modified + 100_000_001));
-        assert!(!is_settled(modified, modified - 100_000_000));
-        assert!(is_settled(modified, modified - 100_000_001));
+        assert!(!is_settled(modified, modified + 10_000_000));
+        assert!(is_settled(modified, modified + 10_000_001));
+        assert!(!is_settled(modified, modified - 10_000_000));
+        assert!(is_settled(modified, modified - 10_000_001));
     }
 
     #[test]

@@ -45,12 +45,12 @@ impl DeviceEngine {
         self.pinned_part(self.sizes.shares_at() + u64::from(slot) * bytes, bytes)
     }
 
-    /// Before the kernels of a slot. In an entered context, as below.
-    pub fn begin_digests(&self, slot: u32) -> Result<(), Fault> {
-        self.record_digests(slot, 0)
+    /// Before the kernels of a pass over a slot. In an entered context, as below.
+    pub fn begin_pass(&self, slot: u32) -> Result<(), Fault> {
+        self.record_pass(slot, 0)
     }
 
-    fn record_digests(&self, slot: u32, number: usize) -> Result<(), Fault> {
+    fn record_pass(&self, slot: u32, number: usize) -> Result<(), Fault> {
         self.queue_event(self.slots[index(u64::from(slot))].digests[number], self.post)
     }
 
@@ -83,17 +83,17 @@ impl DeviceEngine {
     }
 
     /// Behind the kernels of all fields of a slot.
-    pub fn end_digests(&self, slot: u32) -> Result<(), Fault> {
-        self.record_digests(slot, 1)
+    pub fn end_pass(&self, slot: u32) -> Result<(), Fault> {
+        self.record_pass(slot, 1)
     }
 
     /// Whether they have run.
-    pub fn is_digested(&self, slot: u32) -> Result<bool, Fault> {
+    pub fn has_passed(&self, slot: u32) -> Result<bool, Fault> {
         self.is_done(self.slots[index(u64::from(slot))].digests[1])
     }
 
     /// Nanoseconds that they took; 0 where the driver cannot tell.
-    pub fn digest_ns(&self, slot: u32) -> u64 {
+    pub fn pass_ns(&self, slot: u32) -> u64 {
         self.elapsed_ns(self.slots[index(u64::from(slot))].digests)
     }
 }

@@ -276,12 +276,12 @@ impl DeviceEngine {
             let shares = self.shares(slot).part(0, 8);
             // SAFETY: pinned memory that was just taken, and no kernel was told of it.
             unsafe { shares.as_ptr().write_bytes(0, 8) };
-            self.begin_digests(slot)?;
+            self.begin_pass(slot)?;
             self.read_for_digests(
                 slot,
                 &DigestRead { samples, sample_bytes: UNIT_BYTES, first_share: 0 },
             )?;
-            self.end_digests(slot)?;
+            self.end_pass(slot)?;
         }
         Ok(())
     }
@@ -295,7 +295,7 @@ impl DeviceEngine {
         for slot in 0..self.sizes.slots {
             // SAFETY: the kernels have run, and no other is queued.
             let share = unsafe { self.shares(slot).as_ptr().cast::<u64>().read_volatile() };
-            if !self.is_digested(slot)? || share == 0 {
+            if !self.has_passed(slot)? || share == 0 {
                 return Err(Fault::Silent);
             }
         }

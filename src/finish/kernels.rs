@@ -20,9 +20,9 @@ pub fn queue(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
     // Ends: the next pass of a slot begins when this thread has seen that the one before has run.
     loop {
         let Some(piece) = lock.lock().slots.next_piece(Doer::Kernels) else { return Ok(progress) };
-        engine.begin_digests(piece.slot.0)?;
+        engine.begin_pass(piece.slot.0)?;
         (kernels(&piece).queue)(lock, engine, &piece)?;
-        engine.end_digests(piece.slot.0)?;
+        engine.end_pass(piece.slot.0)?;
         let state = &mut *lock.lock();
         state.slots.take_piece(&piece, Doer::Kernels);
         state.device.finishing |= 1 << piece.slot.0;
@@ -35,9 +35,9 @@ pub fn poll(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
     let mut progress = false;
     let finishing = lock.lock().device.finishing;
     for slot in bits(finishing).map(BatchSlot) {
-        if engine.is_digested(slot.0)? {
+        if engine.has_passed(slot.0)? {
             let piece = lock.lock().slots.piece(slot, 0);
-            (kernels(&piece).close)(lock, &piece, engine.digest_ns(slot.0));
+            (kernels(&piece).close)(lock, &piece, engine.pass_ns(slot.0));
             let state = &mut *lock.lock();
             state.device.finishing &= !(1 << slot.0);
             state.end_piece(lock.shared, slot);

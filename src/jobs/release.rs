@@ -101,7 +101,7 @@ pub fn give_slot_back(
     let mut event = event;
     let mut failed = None;
     // A tensor that is deleted meanwhile was used until then, perhaps behind what was queued
-    // for its stream. Ends: a slot has eight tensors.
+    // for its stream. Ends: a slot has a bounded number of tensors.
     let (is_fenced, mut guard) = loop {
         let streams = uses.iter().map(|each| each.seen_here(shared.os));
         let mut made = event.and_then(|event| queue_fences(engine, slot, event, streams.clone()));
