@@ -1099,8 +1099,8 @@ typedef struct wavetrain_metadata_latency {
 
 /* Everything that a loader is told. Fill it with wavetrain_config_default and change what you need:
  * sample_rank and sample_shape, or fields, must be set, all else works as it is. In brackets: the
- * default. 0 means zero, unless "0 = derived" is said. What is marked "Not built yet" is
- * WAVETRAIN_UNSUPPORTED at open, by name, when it differs from its default. */
+ * default. 0 means zero, unless "0 = derived" is said. A member that is marked "Not built yet"
+ * is WAVETRAIN_UNSUPPORTED at open, by name, when it differs from its default. */
 typedef struct wavetrain_config {
     size_t struct_size;
 
@@ -1167,13 +1167,15 @@ typedef struct wavetrain_config {
     int32_t device;
     uint32_t thread_mode; /* WAVETRAIN_THREADS_: whose threads do the work. [OWN] */
     uint32_t drop_last; /* 1: flush discards a batch that is not full. [0] */
-    uint32_t on_error; /* WAVETRAIN_ON_ERROR_: what follows a sample that fails. [FAIL] */
-    uint32_t missing_chunks; /* WAVETRAIN_MISSING_: what a chunk is that does not exist. [FILL] */
-    uint32_t pad_mode; /* WAVETRAIN_PAD_: what lies outside of an array. [NONE] */
+    uint32_t on_error; /* WAVETRAIN_ON_ERROR_: the effect of a sample that fails. [FAIL] */
+    /* WAVETRAIN_MISSING_: the meaning of a chunk that does not exist. [FILL] */
+    uint32_t missing_chunks;
+    uint32_t pad_mode; /* WAVETRAIN_PAD_: the elements outside of an array. [NONE] */
     /* 1: constant padding takes pad_value; 0: the array's fill value. [0] */
     uint32_t pad_value_set;
     double pad_value; /* The value that padding and skipped samples hold; it must fit dtype. [0] */
-    uint64_t pop_timeout_ns; /* What WAVETRAIN_POP_TIMEOUT means, pop's default in C++. [30 s] */
+    /* The meaning of WAVETRAIN_POP_TIMEOUT, pop's default in C++. [30 s] */
+    uint64_t pop_timeout_ns;
     uint32_t enable_gds; /* WAVETRAIN_GDS_: GPUDirect Storage. Not built yet. [OFF] */
     /* WAVETRAIN_NUMA_: placement of memory and threads. Not built yet. [OFF] */
     uint32_t numa_strategy;
@@ -1221,7 +1223,8 @@ typedef struct wavetrain_config {
     uint64_t max_resample_bytes; /* Memory for boxes that are resampled. Not built yet. [0] */
     /* Arrays that only you can read: hook:NAME. Copied by open. [none] */
     wavetrain_source_hook source;
-    uint32_t device_decode; /* WAVETRAIN_DECODE_: what is decoded on the device. [AUTO] */
+    /* WAVETRAIN_DECODE_: the chunks that are decoded on the device. [AUTO] */
+    uint32_t device_decode;
     uint32_t reserved3; /* Always 0. */
     wavetrain_store_hook store; /* Functions that the files hook lacks. Not built yet. [none] */
     /* Stack of a hook on each of wavetrain's own threads; below it is a guard of 128 KiB. 0 =

@@ -709,7 +709,7 @@ private:
     static constexpr const char *fed_behind_end = "nothing is fed behind feed_end, until reset";
 
     /* ---- Opening */
-    /* The table of fields; empty where there is none, and where open refuses it. */
+    /* The table of fields; empty if there is none, or if open refuses it. */
     static span<const wavetrain_field> table_of(const config &of) noexcept {
         if (of.fields == nullptr || of.n_fields > WAVETRAIN_FIELDS_MAX ||
             of.field_bytes != sizeof(wavetrain_field))
@@ -763,7 +763,7 @@ private:
         const std::uint64_t batch = sum(aligned(sizeof(slot)) + 16, product(of.rows, row));
         return sum(product(of.batches, batch), 15);
     }
-    /* What open refuses of settings_; NULL where nothing is wrong. */
+    /* The reason why open refuses settings_; NULL if nothing is wrong. */
     const char *wrong_setting(std::size_t fields) const noexcept {
         const bool begins_once =
             caller_.is_fed || (caller_.is_ordered && caller_.rewind == nullptr);
@@ -953,7 +953,7 @@ private:
         settle(made, with);
         hand_out();
     }
-    /* Calls the callback. What it gives before the place to go on from is not looked at. */
+    /* Calls the callback. Samples before the place to go on from are not looked at. */
     wavetrain::status give(const call &made) noexcept {
         slot &at = *made.at;
         given_batch batch(*this, at);
@@ -1082,7 +1082,7 @@ private:
         if (!core.is_open_)
             pthread_cond_broadcast(&core.has_more_);
     }
-    /* A slot that is free, as if new; NULL where there is none. */
+    /* A slot that is free, as if new; NULL if there is none. */
     slot *unused() noexcept {
         for (std::uint32_t number = 0; number < slot_count_; number++) {
             slot &at = slots_[number];
@@ -1149,7 +1149,7 @@ private:
         take(at, count, is_end);
         return true;
     }
-    /* What comes next, or NULL, and whether that is the end; false where it is not there. */
+    /* Finds the next batch, or NULL, and whether that is the end; false if it is not there. */
     bool find_next(slot *&out, bool &is_end) noexcept {
         const guard locked(lock_);
         if (!caller_.is_fed) {
@@ -1274,7 +1274,7 @@ private:
             at.is_flushed = true;
         }
     }
-    /* What the loader is done with. */
+    /* Retires a batch that the loader is done with. */
     void retire(slot &at) noexcept {
         const guard locked(lock_);
         if (!at.is_kept)

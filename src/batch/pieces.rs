@@ -14,7 +14,7 @@ use crate::base::indexes::BatchSlot;
 use crate::batch::record::SlotState;
 use crate::batch::slots::Slots;
 
-/// Who does the pieces of a pass.
+/// The doers of the pieces of a pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Doer {
     /// Workers.
@@ -106,7 +106,7 @@ impl Slots {
         self.slots[slot.at()].pass.left
     }
 
-    /// A piece is over. Where it was the last, the number of the pass that comes next.
+    /// A piece is over. If it was the last: the number of the pass that comes next.
     #[must_use]
     pub fn end_piece(&mut self, slot: BatchSlot) -> Option<usize> {
         let pass = &mut self.go(slot, SlotState::Finishing, SlotState::Finishing).pass;

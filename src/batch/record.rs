@@ -1,7 +1,7 @@
-//! What a slot says of itself: a record, and rows of its samples.
+//! The record of a slot, and the rows of its samples.
 //!
 //! In: numbers. Out: numbers. Neither has an address in it, so they may lie in memory that another
-//! process maps elsewhere, or that a caller lends; addresses are made where a view is taken.
+//! process maps elsewhere, or that a caller lends; addresses are made when a view is taken.
 //!
 //! ```text
 //!  slot 0 | slot 1 | ..          each: tags | statuses | filled shapes | digests
@@ -44,7 +44,7 @@ pub enum SlotState {
     Fenced,
 }
 
-/// What a sample has rows for.
+/// The rows that a sample has.
 #[derive(Clone, Copy, Debug)]
 pub struct PerSample {
     /// Boxes.
@@ -81,9 +81,9 @@ pub(super) struct SlotRecord {
     pub(super) is_touched: bool,
     /// Record that is looked at first for the next tensor.
     pub(super) next_tensor: u16,
-    /// Tensor records of each field that live, as bits. None but where the slot is kept.
+    /// Tensor records of each field that live, as bits. None unless the slot is kept.
     pub(super) tensors: [u8; FIELDS_MAX as usize],
-    /// When its batch was popped, where it is kept.
+    /// The time at which its batch was popped, if it is kept.
     pub(super) popped_ns: u64,
 }
 
@@ -117,7 +117,7 @@ impl SlotRecord {
 /// The rows of all slots.
 pub struct SlotRows {
     words: Table<u64>,
-    /// Where each kind of rows ends among those of a slot, in words.
+    /// The end of each kind of rows among those of a slot, in words.
     ends: [usize; 4],
 }
 
@@ -156,12 +156,12 @@ impl SlotRows {
         self.part(slot, 1).halves()
     }
 
-    /// What boxes cover: the extents.
+    /// The extents that boxes cover.
     pub fn filled_shape(&self, slot: BatchSlot) -> Table<u64> {
         self.part(slot, 2)
     }
 
-    /// Digests of a field of all samples, where they are asked for, and the row of their sum.
+    /// Digests of a field of all samples, if they are asked for, and the row of their sum.
     pub fn digests(&self, slot: BatchSlot, field: usize) -> (Table<u64>, Table<u64>) {
         let (all, samples) = (self.part(slot, 3), self.ends[0]);
         let first = field * (samples + 1);

@@ -18,7 +18,7 @@ pub struct Scratch<'a> {
     pub block: &'a mut [u8],
 }
 
-/// What is wanted of a chunk.
+/// The part of a chunk to decode, and in what form.
 #[derive(Clone, Copy)]
 pub struct Want {
     /// Its bytes.
@@ -73,7 +73,7 @@ impl<'a> Filtered<'a> {
     }
 }
 
-/// DECODE where something gave another number of bytes.
+/// DECODE if something gave another number of bytes.
 pub(super) fn expect_bytes(
     what: fmt::Arguments<'_>,
     count: usize,
@@ -86,7 +86,7 @@ pub(super) fn expect_bytes(
     Ok(())
 }
 
-/// DECODE where a checksum is another one.
+/// DECODE if a checksum is another one.
 pub(super) fn expect_sum(
     sum: fmt::Arguments<'_>,
     stored: u32,

@@ -11,7 +11,7 @@ use super::{blosc, gzip, lz4, zstd};
 use crate::base::status::{Status, Why};
 use crate::records::{ChunkBytes, Codec};
 
-/// What undoes a compressor.
+/// The function that undoes a compressor.
 enum Decode {
     /// Decodes the whole chunk into the target, and gives the bytes of it.
     Whole(fn(&mut Decoder, &[u8], &mut [u8], &mut Why) -> Result<usize, Status>),

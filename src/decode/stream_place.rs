@@ -1,4 +1,4 @@
-//! Where the streams of a chunk lie, and who is told of them.
+//! The places of the streams of a chunk, and the sink that is told of them.
 
 use super::chunk::BlockFilter;
 use super::zstd_blocks::{BlockPlace, Measured, blocks, measure};
@@ -18,7 +18,7 @@ pub struct StreamPlace {
     pub kind: Encoded,
 }
 
-/// What the bytes of a stream are.
+/// The kind of the bytes of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Encoded {
     /// The decoded ones.
@@ -51,7 +51,7 @@ pub enum Unfit {
     NoRoom,
 }
 
-/// Who is told of the streams of a chunk.
+/// The receiver of the streams of a chunk.
 pub trait Sink {
     /// There are at most so many, with the blocks of frames. False: there is no room for them.
     fn begin(&mut self, count: u64) -> bool;

@@ -1,4 +1,4 @@
-//! The samples of full batches are read for their digests, where the config asks for them.
+//! The samples of full batches are read for their digests, if the config asks for them.
 //!
 //! In: a slot whose last row was written. Out: a digest for each sample and field, and the sum of a
 //! field's. A piece reads a part of a field: some whole samples, whose digests are complete with
@@ -228,7 +228,7 @@ impl Digests<'_> {
         }
     }
 
-    /// What a piece reads.
+    /// The part that a piece reads.
     pub fn part(&self, piece: &Piece) -> Part {
         let (mut field, mut number) = (0, piece.number);
         while number >= self.cuts[field].pieces(piece.samples) {

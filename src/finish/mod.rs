@@ -3,7 +3,7 @@
 //!
 //! In: a slot that is Finishing, which `state::whole` leads through the list. Out: its rows, as the
 //! pass left them, and what the pass found. A pass is cut into pieces. Workers do them; on a device
-//! kernels do, where the pass has some, else workers write units into slabs.
+//! kernels do if the pass has some, else workers write units into slabs.
 
 mod digest;
 pub mod kernels;

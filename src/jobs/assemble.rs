@@ -1,8 +1,8 @@
 //! The jobs that make batches: decode a chunk, scatter it into every sample that touches it, fill
 //! what is missing, outside or failed.
 //!
-//! In: chunk tasks of one batch and one array, their bytes staged. Out: what their sink makes of
-//! them.
+//! In: chunk tasks of one batch and one array, their bytes staged. Out: calls of
+//! their sink.
 
 use crate::base::indexes::{ArraySlot, WaveIndex};
 use crate::base::stats::Metric;
@@ -78,13 +78,13 @@ pub fn into_sink<R>(
 /// What assembling the chunks of one array takes.
 pub struct Assembler<'a> {
     pub boxes: Boxes<'a>,
-    /// Where they go.
+    /// The place that they go to.
     pub sink: &'a mut dyn Sink,
     decode: Metric,
     scatter: Metric,
 }
 
-/// Where the bytes of a chunk come from.
+/// The source of the bytes of a chunk.
 enum Source<'b> {
     Decoded(ChunkBytes<'b>),
     Encoded(Encoded<'b>, &'b mut DecodeContext),

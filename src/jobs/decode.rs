@@ -1,4 +1,4 @@
-//! Chunks are decoded in a worker's memory, or where they are cached.
+//! Chunks are decoded in a worker's memory, or in their place of the chunk cache.
 //!
 //! In: the encoded bytes of a task. Out: the bytes that boxes need of its chunk.
 

@@ -1,4 +1,4 @@
-//! What the caller feeds: parts of its memory, and values, on their way to a field.
+//! Fed boxes: parts of the caller's memory, and values, on their way to a field.
 //!
 //! In: tasks of one box each. Out: the memory as chunks of an array.
 
@@ -12,7 +12,7 @@ pub struct FedChunk {
     pub record: ArrayRecord,
     /// Its first element.
     pub origin: [u64; RANK_MAX],
-    /// Its bytes; none where the task fills what lies outside.
+    /// Its bytes; none if the task fills places outside of the array.
     pub chunk: ChunkBytes<'static>,
 }
 

@@ -1,5 +1,5 @@
-//! Where chunks go. `CpuSink` writes samples in CPU memory; `device::SlabSink` fills a part of a
-//! slab, on the way to a device.
+//! The two places that chunks go to. `CpuSink` writes samples in CPU memory; `device::SlabSink`
+//! fills a part of a slab, on the way to a device.
 //!
 //! In: tasks of one array, or of what is fed, and their chunks. Out: places of batch slots. The
 //! rows of different chunks never overlap, so workers fill one slot together.
@@ -31,11 +31,11 @@ pub struct Part<'a> {
     pub task: ChunkTask,
     /// The array, with the chunks that the task's file has.
     pub record: &'a ArrayRecord,
-    /// First element of its chunk; 0 where it has none.
+    /// First element of its chunk; 0 if it has none.
     pub origin: [u64; RANK_MAX],
 }
 
-/// What a sink made of the encoded bytes of a chunk.
+/// The use that a sink made of the encoded bytes of a chunk.
 pub enum Taken {
     /// Nothing: it wants the decoded chunk.
     Nothing,
@@ -50,10 +50,10 @@ pub enum Taken {
 /// The bytes that a sink has read itself, and their place in it.
 pub type ReadBytes = (&'static [u8], u64);
 
-/// Where chunks of one array go.
+/// A place that the chunks of one array go to.
 pub trait Sink {
-    /// Calls `read` with a place for encoded bytes of chunks that a device decodes; None where they
-    /// go to the worker's memory. Nothing of the sink is taken where reading fails.
+    /// Calls `read` with a place for encoded bytes of chunks that a device decodes; None if they
+    /// go to the worker's memory. Nothing of the sink is taken if reading fails.
     fn read(
         &mut self,
         _bytes: u64,
@@ -88,7 +88,7 @@ pub struct Boxes<'a> {
     casts: ArrayVec<Option<Cast>, { FIELDS_MAX as usize }>,
 }
 
-/// What a task has for one box.
+/// The part of a task that one box gets.
 pub struct BoxPart<'a> {
     pub sample: SampleBox<'a>,
     pub to: Destination,
@@ -116,7 +116,7 @@ impl<'a> Boxes<'a> {
     ) -> Part<'p> {
         let task = self.shared.tables.chunks.read(row);
         let (record, origin) = match task.kind {
-            // What is not read belongs to no file, and an array without elements has none.
+            // Tasks without a read belong to no file, and an array without elements has none.
             ChunkKind::Pad | ChunkKind::Blank | ChunkKind::Fed => (self.record, [0; RANK_MAX]),
             _ => (
                 self.record.of_chunk((task.file, task.chunk), own),

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
 pub enum Level {
-    /// What the planner does.
+    /// Each read that the planner makes.
     Trace = 0,
     /// Something that a user may want to know once.
     Info = 2,

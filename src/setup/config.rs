@@ -282,20 +282,20 @@ macro_rules! config_table {
             => Choice THREAD_MODES "who runs the work";
         /// 1: flush discards a batch that is not full.
         drop_last: u32 = 0, [0, 1] => Switch "discard a partial last batch";
-        /// `ON_ERROR_`: what follows a sample that fails.
+        /// `ON_ERROR_`: the effect of a sample that fails.
         on_error: u32 = ON_ERROR_FAIL, [0, ON_ERROR_SKIP]
             => Choice ON_ERRORS "after a failing sample";
-        /// `MISSING_`: what a chunk is that does not exist.
+        /// `MISSING_`: the meaning of a chunk that does not exist.
         missing_chunks: u32 = MISSING_FILL, [0, MISSING_ERROR]
             => Choice MISSING "what a chunk that does not exist is";
-        /// `PAD_`: what lies outside of an array.
+        /// `PAD_`: the elements outside of an array.
         pad_mode: u32 = PAD_NONE, [0, PAD_REFLECT] => Choice PADS "boxes that reach outside";
         /// 1: constant padding takes pad_value; 0: the array's fill value.
         pad_value_set: u32 = 0, [0, 1]
             => Switch "constant padding takes pad-value, not the fill value";
         /// The value that padding and skipped samples hold; it must fit dtype.
         pad_value: f64 = 0.0 => PadValue "what padding holds (sets pad-value-set)";
-        /// What `POP_TIMEOUT` means, pop's default in C++.
+        /// The meaning of `POP_TIMEOUT`, pop's default in C++.
         pop_timeout_ns: u64 = 30_000_000_000
             => Time "longest wait for a batch: 500ms, 30s; plain numbers are ns";
         /// `GDS_`: GPUDirect Storage. Not built yet.
@@ -357,7 +357,7 @@ macro_rules! config_table {
         max_resample_bytes: u64 = 0, {unbuilt} => Bytes "memory for resampled boxes; not built yet";
         /// Arrays that only you can read: hook:NAME. Copied by open.
         source: SourceHook = SourceHook::NONE, Hook;
-        /// `DECODE_`: what is decoded on the device.
+        /// `DECODE_`: the chunks that are decoded on the device.
         device_decode: u32 = DECODE_AUTO, [0, DECODE_ON]
             => Choice DECODES "what is decoded on the device";
         /// Always 0.

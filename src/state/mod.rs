@@ -56,12 +56,12 @@ const PREFETCH_SAMPLES: u64 = 256;
 
 /// A pass over a slot.
 pub struct Pass {
-    /// Begins it on a slot: how many pieces there are, 0 where there is nothing to do, and how many
+    /// Begins it on a slot: how many pieces there are, 0 if there is nothing to do, and how many
     /// units of a slab each takes on its way to a device.
     pub begin: fn(&State, &Shared, BatchSlot) -> (u64, u32),
     /// Does a piece on a worker; gives the lock, under which its result was handed in.
     pub run: for<'l> fn(&'l Lock, &Piece, Option<&mut SlabWriter>) -> Locked<'l>,
-    /// What does it on a device in the place of workers.
+    /// The kernels that do it on a device in the place of workers.
     pub kernels: Option<Kernels>,
 }
 

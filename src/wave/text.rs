@@ -1,4 +1,4 @@
-//! What the planner did, as text: a line for each read of a wave.
+//! The work of the planner as text: a line for each read of a wave.
 //!
 //! `log_level` TRACE logs these lines, and tests compare them.
 

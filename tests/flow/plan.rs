@@ -1,4 +1,4 @@
-//! What the planner does, as the text of its waves: which bytes it reads of which files, and for
+//! The planner's work, as the text of its waves: which bytes it reads of which files, and for
 //! which samples.
 
 use crate::common::drive::{Job, config, stream_through};

@@ -208,7 +208,7 @@ fn is_cropped(task: &ChunkTask) -> bool {
         && task.need.box_bytes < task.need.span.bytes()
 }
 
-/// What the boxes of a task read of its chunk: the box around it.
+/// The box around all that the boxes of a task read of its chunk.
 fn read_of(from: &Boxes<'_>, part: &Part<'_>) -> Read {
     let origin = &part.origin[..part.record.axes()];
     let mut read = Read::from_iter(origin.iter().map(|_| (u64::MAX, 0)));

@@ -210,7 +210,7 @@ impl Planner {
         self.entry(self.first + self.sorted[task] as u64)
     }
 
-    /// What a task of the wave turned out to be.
+    /// The answer about a task of the wave.
     fn settled(&self, task: usize) -> Settled {
         match self.task(task).place {
             Place::Known(settled) => settled,

@@ -14,7 +14,7 @@ use crate::plan::Cursor;
 use crate::records::Need;
 use crate::wave::Kept;
 
-/// What is asked about a chunk, until it goes to a wave.
+/// The question about a chunk, until it goes to a wave.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
     /// Not looked up yet.
@@ -27,7 +27,7 @@ pub enum Place {
     Gone,
 }
 
-/// What a chunk turned out to be.
+/// The answer: how a chunk gets to its samples.
 #[derive(Clone, Copy, Debug)]
 pub enum Settled {
     /// Lies there in its file.
