@@ -5,8 +5,8 @@
  * wavetrain.h is the manual of what happens; here stands only what C++ adds. Header-only, no
  * standard containers, no exceptions, no RTTI, no virtual functions, no allocation: every function
  * is the call of the same name in wavetrain.h and is noexcept, unless it runs your code.
- * wavetrain_exceptions.hpp has the same with exceptions and the reference loader's names. This file
- * is over 500 lines because one header wraps all of wavetrain.h.
+ * wavetrain_exceptions.hpp has the same with exceptions. This file is over 500 lines because one
+ * header wraps all of wavetrain.h.
  *
  *     wavetrain::config config;                       // the defaults; every field can be assigned
  *     config.shape({ 32, 64, 64 }).samples_per_batch = 8;

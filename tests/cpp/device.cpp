@@ -6,6 +6,8 @@
 #include "cube.hpp"
 
 #include <dlfcn.h>
+#include <string>
+#include <vector>
 
 /* As dlpack.h 1.0 has them. */
 struct DLTensor {
@@ -272,20 +274,16 @@ static void a_tensor_that_is_not_taken_says_why() {
 /* ---- with exceptions ---- */
 
 static void the_throwing_batch_says_and_throws_the_same() {
-    wavetrain::Config config(SAMPLES, { BOX, BOX, BOX });
-    set_cube(config);
+    wavetrain::config config = cube_settings();
     config.backend = WAVETRAIN_BACKEND_CUDA;
     config.device = 0;
     config.cuda_driver = driver;
     config.max_host_memory_bytes = 0;
     wavetrain::Pipeline pipeline(config);
-    for (std::uint64_t number = 0; number < 2 * SAMPLES; number++) {
-        const place at(number);
-        pipeline.push({ wavetrain::Sample(array, { { at.z, at.z + BOX }, { at.y, at.y + BOX },
-                                                   { at.x, at.x + BOX } }, number) });
-    }
+    for (std::uint64_t number = 0; number < 2 * SAMPLES; number++)
+        pipeline.push(cube_sample(array.c_str(), number));
     wavetrain::Batch batch = pipeline.pop();
-    CHECK(batch.info().device == 0 && batch.info().ready_stream == batch.ready_stream());
+    CHECK(batch.device() == 0 && batch.ready_stream() != nullptr);
     CHECK(device_batch_is_right(batch));
     auto *fail = entry<void(const char *, std::uint64_t, unsigned, std::uint64_t)>("simcuda_fail");
     fail("cuEventRecord", 0, LAUNCH_FAILED, RECORDS);

@@ -274,34 +274,40 @@ static_assert(std::sentinel_for<any_stream::sentinel, any_stream::iterator>);
 
 std::uint64_t call_pipeline();
 std::uint64_t call_pipeline() {
-    wavetrain::Config config(2, { 4, 4 }, wavetrain::dtype_from_name("bf16"));
+    wavetrain::config config;
+    config.shape({ 4, 4 }).samples_per_batch = 2;
     wavetrain::Pipeline pipeline(config);
-    std::uint64_t sum = static_cast<std::uint64_t>(config.output());
-    pipeline.push({ wavetrain::Sample("a", { { 0, 4 }, { 0, 4 } }, 3) });
-    pipeline.push(std::vector<wavetrain::Sample>(3));
-    pipeline.push([](wavetrain::Sample &) { return false; });
+    std::uint64_t sum = 0;
+    std::size_t taken = 0;
+    const wavetrain::sample one("a", { 0, 0 }, { 4, 4 }, 3);
+    pipeline.push({ "a", { 0, 0 }, { 4, 4 }, 3 });
+    pipeline.push(one, WAVETRAIN_FOREVER);
+    pipeline.push(wavetrain::boxes{ { &one, 1 }, 4 });
+    pipeline.push({ &one, 1 }, 0, taken);
     pipeline.flush();
     try {
         wavetrain::Batch batch = pipeline.pop();
-        sum += batch.info().shape[0] + batch.as<std::uint16_t>().size();
-        sum += batch.info().device < 0 ? 1u : 0u;
+        sum += batch.shape()[0] + batch.as<std::uint16_t>().size();
         batch.to_dlpack<DLManagedTensor>();
-        batch.to_dlpack<DLManagedTensorVersioned>(nullptr);
+        batch.to_dlpack<DLManagedTensorVersioned>(nullptr, 0);
         batch.release();
         sum += pipeline.try_pop(batch) ? 1u : 0u;
-        for (wavetrain::Batch &each : pipeline.batches(3))
-            sum += each.batch_id();
+        batch = pipeline.pop(5);
         for (wavetrain::Batch &each : pipeline.batches())
+            sum += each.batch_id();
+        for (wavetrain::Batch &each : pipeline.batches(&one, &one + 1))
+            sum += each.batch_id();
+        for (wavetrain::Batch &each : pipeline.batches([](wavetrain::sample &) { return false; }))
             sum += each.batch_id();
     } catch (const wavetrain::PoolStarved &starved) {
         sum += starved.status().ok() ? 1u : starved.tag() + starved.batch_id() + starved.sample();
         sum += starved.chunk().size() + static_cast<unsigned char>(*starved.stage());
     }
-    const wavetrain::Stats stats = pipeline.stats();
-    sum += stats.io.count + stats.raw.reads_issued + (pipeline.pending() ? 1u : 0u);
+    sum += pipeline.stats().reads_issued;
     pipeline.stats_reset();
+    pipeline.forget(nullptr);
+    pipeline.pump(0);
     pipeline.reset();
-    sum += pipeline.config().samples_per_batch + (pipeline.device() < 0 ? 1u : 0u);
     pipeline.close();
     return sum;
 }

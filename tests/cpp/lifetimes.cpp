@@ -23,7 +23,7 @@ static_assert(!is_copied<wavetrain::batch> && moves_quietly<wavetrain::batch>);
 static_assert(!is_copied<wavetrain::Batch> && moves_quietly<wavetrain::Batch>);
 static_assert(!is_copied<wavetrain::loader> && moves_quietly<wavetrain::loader>);
 static_assert(!is_copied<wavetrain::Pipeline>);
-static_assert(std::is_move_constructible_v<wavetrain::Pipeline>);
+static_assert(moves_quietly<wavetrain::Pipeline>);
 static_assert(!is_copied<wavetrain::source<wavetrain::fed>>);
 static_assert(!is_copied<wavetrain::given_sample> && !is_copied<wavetrain::source_room>);
 struct give {
@@ -49,7 +49,7 @@ static_assert(!are_fields<std::array<field, 2>>);
 template <class Pipeline, class = void> constexpr bool gives_batches = false;
 template <class Pipeline>
 constexpr bool
-    gives_batches<Pipeline, std::void_t<decltype(std::declval<Pipeline>().batches(1))>> = true;
+    gives_batches<Pipeline, std::void_t<decltype(std::declval<Pipeline>().batches())>> = true;
 static_assert(gives_batches<wavetrain::Pipeline &> && !gives_batches<wavetrain::Pipeline>);
 
 struct fill {

@@ -43,7 +43,7 @@ extern "C" wavetrain_status plugin_ask(wavetrain_loader loader) {
 /* So that the throwing header's code is in it, too. */
 extern "C" int plugin_throws(void) {
     try {
-        wavetrain::Config config(0, { 1 });
+        wavetrain::Pipeline pipeline{ wavetrain::config() };
     } catch (const wavetrain::InvalidArgument &) {
         return 1;
     }
