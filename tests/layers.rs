@@ -16,7 +16,7 @@ const ROOMS: &[(&str, &str)] = &[
     ),
     (
         "surface",
-        "engine jobs setup source source/zarr source/json batch read records cuda os simd base",
+        "engine jobs setup source source/zarr source/json batch records cuda os simd base",
     ),
     // Who works, and when.
     (

@@ -19,13 +19,9 @@ use crate::base::status::{Status, Why};
 use crate::base::text::Tail;
 use crate::fail;
 use crate::intake::arrays::Spelled;
-use crate::os::directory::Entry;
 use crate::os::store::{Fault, Path};
 use crate::os::{Errno, FileKind, FileStat};
-use crate::read::{
-    Folder, Outcome, Question, SHOWN_BYTES, document_path, folders_of, list_names, open_folder,
-    shown,
-};
+use crate::read::{Folder, Outcome, Question, SHOWN_BYTES, document_path, folders_of, shown};
 use crate::records::{ArrayRecord, DocumentKind, KeyEncoding, Spelling};
 use crate::source::paths::write_array_path;
 use crate::source::zarr::{spelling_of_name, write_file_key_as};
@@ -208,7 +204,6 @@ fn check_spelling(
     let wrong = match known.spelled {
         Spelled::AsItSays => return Ok(()),
         Spelled::Otherwise(spelling) => Some(spelling),
-        Spelled::Unknown { .. } if !shared.store.row.lists => ask_for_other(lock, question, record),
         Spelled::Unknown { .. } => match list_spellings(shared, question, record) {
             Ok(wrong) => {
                 let is_right = Spelled::AsItSays;
@@ -216,9 +211,8 @@ fn check_spelling(
                 wrong
             }
             // The folder may be entered and not listed, or no descriptor is left for that.
-            Err(Fault::Failed(Errno(libc::EACCES | libc::EPERM | libc::EMFILE | libc::ENFILE))) => {
-                ask_for_other(lock, question, record)
-            }
+            Err(Fault::Failed(Errno(libc::EACCES | libc::EPERM | libc::EMFILE | libc::ENFILE)))
+            | Err(Fault::Unlisted) => ask_for_other(lock, question, record),
             Err(fault) => {
                 lock.lock().arrays.set_gone(array, question.batch_id);
                 let uri = Tail(shared.array_uri(array), SHOWN_BYTES);
@@ -236,18 +230,14 @@ fn list_spellings(
     question: &Question,
     record: &ArrayRecord,
 ) -> Result<Option<Spelling>, Fault> {
-    let fd = open_folder(&shared.store, shared.array_uri(question.array))?;
     let (mut other, mut is_own) = (None, false);
-    list_names(
-        &shared.store,
-        fd,
-        SPELLED_NAMES_MAX,
-        &mut |entry: &Entry<'_>| match spelling_of_name(record, entry.name, entry.may_be_folder) {
+    shared.store.list(shared.array_uri(question.array), SPELLED_NAMES_MAX, &mut |entry| {
+        match spelling_of_name(record, entry.name, entry.may_be_folder) {
             Some(spelling) if spelling == record.spelling() => is_own = true,
             Some(spelling) => other = Some(spelling),
             None => {}
-        },
-    )?;
+        }
+    })?;
     Ok(other.filter(|_| !is_own))
 }
 

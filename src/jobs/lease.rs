@@ -2,11 +2,12 @@
 
 use crate::base::indexes::WaveIndex;
 use crate::base::status::{Status, Why};
+use crate::base::version::Version;
 use crate::fail;
 use crate::jobs::failures::fail_task;
-use crate::os::store::{Descriptors, Fault, Path, STALE, Store};
+use crate::os::store::{Descriptors, Fault, Listing, Path, STALE, Store, Visit};
 use crate::os::{Errno, FileStat};
-use crate::read::{Access, Lease, LeaseOutcome, OpenFault, open_folder, open_leased, shown};
+use crate::read::{Access, Lease, LeaseOutcome, OpenFault, open_leased, shown};
 use crate::records::ArrayRecord;
 use crate::state::State;
 use crate::state::job::Job;
@@ -63,7 +64,10 @@ impl<'a> Opening<'a> {
         Opening { lock, is_later: Cell::new(false) }
     }
 
-    fn make_room<T: Copy>(&self, open: impl Fn(&Store) -> Result<T, Fault>) -> Result<T, Fault> {
+    fn make_room<T: Copy>(
+        &self,
+        mut open: impl FnMut(&Store) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
         let store = self.store();
         // Ends: every turn closes a descriptor of ours, or returns.
         loop {
@@ -93,8 +97,8 @@ impl Access for Opening<'_> {
         self.make_room(|store| store.open(path))
     }
 
-    fn open_folder(&self, uri: &str) -> Result<i32, Fault> {
-        self.make_room(|store| open_folder(store, uri))
+    fn list(&self, folder: &str, visit: &mut Visit<'_>) -> Result<(Listing, Version), Fault> {
+        self.make_room(|store| store.list(folder, u32::MAX, visit))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Files and folders are opened as the caller opens them: a load makes room for descriptors.
 
+use crate::base::version::Version;
 use crate::os::FileStat;
-use crate::os::store::{Fault, Path, Store};
-use crate::read::open_folder;
+use crate::os::store::{Fault, Listing, Path, Store, Visit};
 
 /// Opens files that no table of files knows.
 pub trait Access {
@@ -14,9 +14,9 @@ pub trait Access {
         self.store().open(path)
     }
 
-    /// Opens a folder, to list it.
-    fn open_folder(&self, uri: &str) -> Result<i32, Fault> {
-        open_folder(self.store(), uri)
+    /// Lists a folder, to its end.
+    fn list(&self, folder: &str, visit: &mut Visit<'_>) -> Result<(Listing, Version), Fault> {
+        self.store().list(folder, u32::MAX, visit)
     }
 }
 

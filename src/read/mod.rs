@@ -25,7 +25,7 @@ pub use document::{
 pub use file_record::{Lease, LeaseOutcome};
 pub use files::FileTable;
 pub use folders::{Folder, FolderTable, folders_of};
-pub use listing::{Listing, list_folders, list_names, open_folder};
+pub use listing::list_folders;
 pub use locate::{OpenFault, SHOWN_BYTES, locate, open_leased, shown};
 pub use merge::{Piece, merge_pieces, staged_bytes};
 pub use pages::{

@@ -5,10 +5,9 @@
 use crate::base::limits::{LISTED_NAMES_MAX, REFUSAL_NAMES_MAX};
 use crate::base::status::{Status, Why};
 use crate::base::text::Uri;
-use crate::os::store::Fault;
+use crate::os::store::{Fault, Listing};
 use crate::read::{
-    ATTRIBUTES_FILE_NAME, Access, CONSOLIDATED_FILE_NAME, Listing, list_folders, read_beside,
-    read_document,
+    ATTRIBUTES_FILE_NAME, Access, CONSOLIDATED_FILE_NAME, list_folders, read_beside, read_document,
 };
 use crate::records::DocumentKind;
 use crate::source::look::{Look, Seen};
@@ -97,10 +96,6 @@ pub fn refuse_group(
 
 /// Adds the nodes among the first folders of a group in the order of their names.
 fn add_folders(place: &GroupPlace<'_>, buffer: &mut [u8], refusal: &mut GroupRefusal) {
-    if !place.access.store().row.lists {
-        refusal.note = " (a files hook lists no folders)";
-        return;
-    }
     let (names, documents) = buffer.split_at_mut(buffer.len() / 2);
     let (mut used, mut count, mut is_cut) = (0, 0, false);
     let listed = list_folders(place.access.store(), place.uri, REFUSAL_NAMES_MAX, &mut |name| {
@@ -117,6 +112,7 @@ fn add_folders(place: &GroupPlace<'_>, buffer: &mut [u8], refusal: &mut GroupRef
     });
     match listed {
         Ok(listing) => is_cut |= listing == Listing::Cut,
+        Err(Fault::Unlisted) => refusal.note = " (a files hook lists no folders)",
         Err(_) => refusal.note = " (its folder could not be listed)",
     }
     let names = core::str::from_utf8(&names[..used]).unwrap_or("");

@@ -8,9 +8,8 @@ use crate::base::status::{Status, Why};
 use crate::base::text::{List, Tail};
 use crate::base::version::Version;
 use crate::fail;
-use crate::os::directory::Entry;
-use crate::os::store::{Fault, Path, STALE};
-use crate::read::{Access, Listing, SHOWN_BYTES, list_names, shown};
+use crate::os::store::{Fault, Listing, Path};
+use crate::read::{Access, SHOWN_BYTES, shown};
 use crate::records::grid::AxisGrid;
 use crate::records::{ArrayRecord, ByteOrder, Part};
 use crate::source::files::read_npy;
@@ -19,66 +18,58 @@ use crate::source::look::{Look, Seen};
 
 /// The one sequence of numbered files in a folder: the uri means their name.
 pub fn folder(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> {
-    let (store, uri) = (look.access.store(), look.uri);
-    if !store.row.lists {
-        return None;
-    }
-    let mut finder = PrefixFinder::new();
-    let listed = look.access.open_folder(uri).and_then(|fd| {
-        list_names(store, fd, u32::MAX, &mut |entry: &Entry<'_>| finder.add(entry.name))
-    });
-    match listed {
-        Ok(Listing::Whole) => {}
-        Err(Fault::Absent | Fault::NotRegular(_)) => return None,
-        listed => return Some(Err(folder_failure(uri, listed, why))),
+    let (mut finder, uri) = (PrefixFinder::new(), look.uri);
+    match look.access.list(uri, &mut |entry| finder.add(entry.name)) {
+        Ok((Listing::Whole, _)) => {}
+        Err(Fault::Absent | Fault::NotRegular(_) | Fault::Unlisted) => return None,
+        listed => return Some(Err(folder_failure(uri, listed.err(), why))),
     }
     let what = ("the paths of its files have", "folder");
     let prefix = finder.finish(uri, why).transpose()?;
     Some(prefix.and_then(|prefix| look.alias(format_args!("{uri}/{prefix}*.npy"), what, why)))
 }
 
-/// Why the folder of `uri` could not be listed to its end.
-fn folder_failure(uri: &str, listed: Result<Listing, Fault>, why: &mut Why) -> Status {
-    let (shown, absent) = (Tail(uri, SHOWN_BYTES), listed == Err(Fault::Absent));
-    let status = if absent { Status::NotFound } else { Status::Io };
-    match listed {
-        Err(fault) => why.fail(status, format_args!("{shown}: its folder: {fault}")),
-        Ok(_) => why.fail(status, format_args!("{shown}: its folder has too many names")),
+/// Refuses a folder of `uri` that was not listed to its end. None: it has too many names.
+fn folder_failure(uri: &str, fault: Option<Fault>, why: &mut Why) -> Status {
+    let (shown, is_absent) = (Tail(uri, SHOWN_BYTES), fault == Some(Fault::Absent));
+    let status = if is_absent { Status::NotFound } else { Status::Io };
+    match fault {
+        Some(fault) => why.fail(status, format_args!("{shown}: its folder: {fault}")),
+        None => why.fail(status, format_args!("{shown}: its folder has too many names")),
     }
 }
 
 /// The files that a uri with a star names: lists them, and reads the header of the first.
 pub fn files(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> {
     let (folder, prefix) = split_numbered(look.uri)?;
-    let is_listed = look.access.store().row.lists;
-    is_listed.then(|| begin(look, folder, prefix, why))
+    begin(look, folder, prefix, why).transpose()
 }
 
-fn begin(look: &mut Look<'_>, folder: &str, prefix: &str, why: &mut Why) -> Result<Seen, Status> {
+/// None: the store does not list the folder.
+fn begin(
+    look: &mut Look<'_>,
+    folder: &str,
+    prefix: &str,
+    why: &mut Why,
+) -> Result<Option<Seen>, Status> {
     let (access, uri) = (look.access, look.uri);
     let mut numbered = Numbered::new(prefix, look.buffer);
-    let opened = match open_with_version(access, folder) {
-        Err(STALE) => open_with_version(access, folder),
-        opened => opened,
-    };
-    let listed = opened.and_then(|(fd, _)| {
-        let add = &mut |entry: &Entry<'_>| numbered.add(entry.name);
-        list_names(access.store(), fd, u32::MAX, add)
-    });
-    let (Ok((_, version)), Ok(Listing::Whole)) = (opened, listed) else {
-        return Err(folder_failure(uri, listed, why));
+    let version = match access.list(folder, &mut |entry| numbered.add(entry.name)) {
+        Ok((Listing::Whole, version)) => version,
+        Err(Fault::Unlisted) => return Ok(None),
+        listed => return Err(folder_failure(uri, listed.err(), why)),
     };
     if numbered.is_short_of_bits() && !look.is_large && u64::from(look.files_max) > numbered.room()
     {
-        return Ok(Seen::TooLarge);
+        return Ok(Some(Seen::TooLarge));
     }
     let Sequence { count, digits } = numbered.finish(uri, look.files_max, why)?;
     match read_part(access, (uri, digits, 0), look.chunk_bytes_max, look.buffer, why)? {
-        None if !look.is_large => Ok(Seen::TooLarge),
+        None if !look.is_large => Ok(Some(Seen::TooLarge)),
         Some(record) if record.rank > 0 => {
             look.version = Some(version);
             *look.record = ArrayRecord { part_digits: digits, ..record };
-            Ok(Seen::Parts(count))
+            Ok(Some(Seen::Parts(count)))
         }
         _ => {
             let text =
@@ -86,14 +77,6 @@ fn begin(look: &mut Look<'_>, folder: &str, prefix: &str, why: &mut Why) -> Resu
             Err(fail!(why, Unsupported, "{}: {text}", Tail(uri, SHOWN_BYTES)))
         }
     }
-}
-
-/// Opens a folder and looks at it before it is listed, because what comes meanwhile makes another
-/// version of it.
-fn open_with_version(access: &dyn Access, folder: &str) -> Result<(i32, Version), Fault> {
-    let fd = access.open_folder(folder)?;
-    let stat = access.store().stat_open(fd).inspect_err(|_| access.store().close(fd))?;
-    Ok((fd, stat.version()))
 }
 
 /// The record of file `number`; None where `buffer` is too small for its header.

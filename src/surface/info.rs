@@ -16,8 +16,7 @@ use crate::os::SYSTEM;
 use crate::os::asked::Asked;
 use crate::os::cancel::Uncancelled;
 use crate::os::memory::BLOCK_ALIGN;
-use crate::os::store::Store;
-use crate::read::Listing;
+use crate::os::store::{Fault, Listing, Store};
 use crate::records::grid::EdgeRun;
 use crate::records::{ArrayRecord, ByteOrder};
 use crate::setup::config::Config;
@@ -188,12 +187,15 @@ fn fill_group(
     };
     info.entry_sources = if group.has_ome { abi::SOURCE_NGFF } else { 0 }
         | if group.has_consolidated { abi::SOURCE_CONSOLIDATED } else { 0 };
-    let is_listed = info.entry_sources == 0 && place.access.store().row.lists;
-    if is_listed {
-        let listing = list_nodes(place, buffer, &mut add)
-            .map_err(|fault| fail!(why, Io, "{uri}: its folder: {fault}"))?;
-        info.entry_sources = abi::SOURCE_FOLDER;
-        info.entries_are_cut = (listing == Listing::Cut) as u32;
+    let has_list = info.entry_sources != 0;
+    let listed = if has_list { Err(Fault::Unlisted) } else { list_nodes(place, buffer, &mut add) };
+    match listed {
+        Ok(listing) => {
+            info.entry_sources = abi::SOURCE_FOLDER;
+            info.entries_are_cut = (listing == Listing::Cut) as u32;
+        }
+        Err(Fault::Unlisted) => {}
+        Err(fault) => return Err(fail!(why, Io, "{uri}: its folder: {fault}")),
     }
     info.kind = group.kind as u32;
     info.image_count = group.image_count;
@@ -202,7 +204,7 @@ fn fill_group(
     info.field_count = group.field_count;
     write_str(&mut info.ngff_version, group.version);
     write_str(&mut info.name, group.name);
-    writer.finish(info, is_listed);
+    writer.finish(info, listed.is_ok());
     Ok(())
 }
 

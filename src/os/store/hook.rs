@@ -14,6 +14,7 @@ pub const ROW: Row = Row {
         let answer = unsafe { size(store.hook.user, path.as_bytes_nul().as_ptr().cast()) };
         outcome(answer.min(0)).map(|()| FileStat::of_bytes(answer as u64))
     },
+    list: |_, _, _, _| Err(Fault::Unlisted),
     read: |store, _, path, target, offset, _| {
         let Some(read) = store.hook.read else { return Err(Fault::HookFailed) };
         let name = path.as_bytes_nul().as_ptr().cast();
@@ -31,7 +32,6 @@ pub const ROW: Row = Row {
         outcome(unsafe { begin(user, loader, ticket, name, offset, start, bytes) })
     },
     waits: true,
-    lists: false,
     has_descriptors: false,
     has_folders: false,
     has_paths: false,

@@ -17,7 +17,9 @@ use crate::base::arena::Region;
 use crate::base::limits::PATH_BYTES_MAX;
 use crate::base::status::{Status, Why};
 use crate::base::text::{Tail, Text, scheme};
+use crate::base::version::Version;
 use crate::fail;
+use crate::os::directory::Entry;
 use crate::os::{Errno, FileKind, FileStat, Os, uninterrupted};
 use core::fmt;
 
@@ -39,6 +41,8 @@ pub enum Fault {
     HookFailed,
     /// It is a folder, a FIFO, a device.
     NotRegular(FileKind),
+    /// The store does not list this folder, or any.
+    Unlisted,
 }
 
 impl fmt::Display for Fault {
@@ -50,6 +54,7 @@ impl fmt::Display for Fault {
             Fault::Failed(errno) => errno.fmt(f),
             Fault::HookFailed => f.write_str("the files hook reports a failure"),
             Fault::NotRegular(kind) => write!(f, "is {kind}, not a regular file"),
+            Fault::Unlisted => f.write_str("the store does not list folders"),
         }
     }
 }
@@ -62,6 +67,18 @@ pub const NO_FD: i32 = -1;
 
 /// An open file: its descriptor or NO_FD, and what it looked like.
 pub type Opened = (i32, FileStat);
+
+/// How a listing ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Listing {
+    /// Every name was seen.
+    Whole,
+    /// There are more names, or names that no text can show: not UTF-8, or control characters.
+    Cut,
+}
+
+/// Gets the entries of a folder, one by one.
+pub type Visit<'a> = dyn FnMut(&Entry<'_>) + 'a;
 
 /// What is open of a data file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,6 +98,8 @@ pub struct Row {
     open: fn(&Store, &Path) -> Result<Opened, Fault>,
     /// Looks at a file that is not open.
     stat_path: fn(&Store, &Path) -> Result<FileStat, Fault>,
+    /// See [`Store::list`].
+    list: fn(&Store, &str, u32, &mut Visit<'_>) -> Result<(Listing, Version), Fault>,
     /// Fills the target from an offset of an open file, or says why not. With true at the end it
     /// never waits for storage and gives WouldBlock instead; the target may then be partly written.
     pub read: fn(&Store, Opened, &Path, &mut [u8], u64, bool) -> Result<(), Fault>,
@@ -90,8 +109,6 @@ pub struct Row {
     pub begin_read: fn(&Store, (u64, u64), (&Path, FileStat), Region, u64) -> Result<(), Fault>,
     /// Any read may take long: there is no page cache in which it could be tried first.
     pub waits: bool,
-    /// Folders can be listed.
-    pub lists: bool,
     /// An open file is read by a descriptor of the system, wherever its path leads by now. A look
     /// at a path costs less than opening a file.
     pub has_descriptors: bool,
@@ -156,24 +173,21 @@ impl Store {
         twice(STALE, || (self.row.open)(self, path))
     }
 
-    /// Opens a folder for [`Store::read_directory`].
-    pub fn open_directory(&self, path: &Path) -> Result<i32, Fault> {
-        if !self.row.lists {
-            return Err(Fault::HookFailed);
-        }
-        let open = || (self.os.open_directory)(path.as_bytes_nul());
-        twice(STALE, || uninterrupted(open).map_err(system::fault_from))
+    /// Hands the entries of a folder to `visit`, in the order of the store; at most `names_max`
+    /// of them. The version is that of the folder before it was listed: a name that is added
+    /// meanwhile makes another one. [`Fault::Unlisted`]: nothing was visited or asked of the store.
+    pub fn list(
+        &self,
+        folder: &str,
+        names_max: u32,
+        visit: &mut Visit<'_>,
+    ) -> Result<(Listing, Version), Fault> {
+        (self.row.list)(self, folder, names_max, visit)
     }
 
     /// Looks at what is open, a folder or a file of the system.
     pub fn stat_open(&self, fd: i32) -> Result<FileStat, Fault> {
         uninterrupted(|| (self.os.stat)(fd)).map_err(Fault::Failed)
-    }
-
-    /// The next entries of a folder, for [`crate::os::directory::Entries`]; 0 bytes behind the
-    /// last.
-    pub fn read_directory(&self, fd: i32, buffer: &mut [u8]) -> Result<usize, Fault> {
-        uninterrupted(|| (self.os.read_directory)(fd, buffer)).map_err(Fault::Failed)
     }
 
     /// Opens a data file and looks at it.

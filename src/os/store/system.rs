@@ -1,16 +1,18 @@
 //! The row of the files of the system.
 
-use crate::base::limits::DIRECT_ALIGN;
-use crate::os::store::{Fault, Opened, Path, Row, Store};
+use crate::base::limits::{DIRECT_ALIGN, DIRECTORY_READ_BYTES};
+use crate::base::version::Version;
+use crate::os::directory::Entries;
+use crate::os::store::{Fault, Listing, Opened, Path, Row, STALE, Store, Visit, twice};
 use crate::os::{Errno, FileKind, FileStat, uninterrupted};
 
 pub const ROW: Row = Row {
     open,
     stat_path,
+    list,
     read,
     begin_read: |_, _, _, _, _| Err(Fault::HookFailed),
     waits: false,
-    lists: true,
     has_descriptors: true,
     has_folders: true,
     has_paths: true,
@@ -18,7 +20,7 @@ pub const ROW: Row = Row {
     merges: (0, u64::MAX),
 };
 
-pub fn fault_from(errno: Errno) -> Fault {
+fn fault_from(errno: Errno) -> Fault {
     match errno.0 {
         libc::ENOENT | libc::ENOTDIR => Fault::Absent,
         _ => Fault::Failed(errno),
@@ -46,6 +48,48 @@ fn open(store: &Store, path: &Path) -> Result<Opened, Fault> {
 
 fn stat_path(store: &Store, path: &Path) -> Result<FileStat, Fault> {
     uninterrupted(|| (store.os.stat_path)(path.as_bytes_nul())).map_err(fault_from)
+}
+
+fn list(
+    store: &Store,
+    folder: &str,
+    names_max: u32,
+    visit: &mut Visit<'_>,
+) -> Result<(Listing, Version), Fault> {
+    let (fd, version) = twice(STALE, || open_folder(store, folder))?;
+    let (mut buffer, mut looked_at) = ([0; DIRECTORY_READ_BYTES], 0);
+    // Ends: every turn looks at a name or breaks, and names are counted.
+    let listed = 'names: loop {
+        let got = match uninterrupted(|| (store.os.read_directory)(fd, &mut buffer)) {
+            Ok(0) => break Ok(Listing::Whole),
+            Ok(got) => got,
+            Err(errno) => break Err(Fault::Failed(errno)),
+        };
+        let before = looked_at;
+        for entry in Entries(buffer.get(..got).unwrap_or(&[])) {
+            if looked_at == names_max {
+                break 'names Ok(Listing::Cut);
+            }
+            looked_at += 1;
+            visit(&entry);
+        }
+        if looked_at == before {
+            break Ok(Listing::Cut);
+        }
+    };
+    (store.os.close)(fd);
+    Ok((listed?, version))
+}
+
+/// Opens a folder and looks at it.
+#[inline(never)] // a path is not to stand on the stack while the names are visited
+fn open_folder(store: &Store, folder: &str) -> Result<(i32, Version), Fault> {
+    let mut path = Path::new();
+    path.push_str(folder);
+    let open = || (store.os.open_directory)(path.as_bytes_nul());
+    let fd = uninterrupted(open).map_err(fault_from)?;
+    let stat = store.stat_open(fd).inspect_err(|_| (store.os.close)(fd))?;
+    Ok((fd, stat.version()))
 }
 
 /// None where the file has no direct reads, where no descriptor is left for them, or where it is

@@ -4,6 +4,7 @@ use crate::os::SYSTEM;
 use core::ffi::{CStr, c_char, c_void};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
+use std::vec::Vec;
 
 fn file_of(name: *const c_char) -> Option<File> {
     // SAFETY: the store hands over a NUL-terminated name that lives during the call.
@@ -64,7 +65,13 @@ fn every_store_does_what_its_properties_say() {
         assert_eq!(store.stat_link(&nothing), NOTHING);
         let is_folder = |stat: FileStat| stat.kind == FileKind::FOLDER;
         assert_eq!(store.stat_path(&folder).is_ok_and(is_folder), of.has_folders);
-        assert_eq!(store.open_directory(&folder).map(|fd| store.close(fd)).is_ok(), of.lists);
+        let mut names = Vec::new();
+        let listed = store.list(folder.as_str(), 1, &mut |entry| names.push(entry.name.to_vec()));
+        let version = store.stat_path(&folder).map(|stat| (Listing::Cut, stat.version()));
+        assert_eq!(listed, if of.has_folders { version } else { Err(Fault::Unlisted) });
+        assert_eq!(names.len(), usize::from(of.has_folders));
+        let whole = store.list(folder.as_str(), u32::MAX, &mut |_| {}).map(|(listing, _)| listing);
+        assert_eq!(whole.is_ok_and(|listing| listing == Listing::Whole), of.has_folders);
         assert_eq!(store.refuse_scheme("s3://bucket", &mut Why::new()).is_err(), of.has_paths);
         assert_eq!(store.open(&nothing), Err(Fault::Absent));
         assert_eq!(store.stat_path(&nothing), Err(Fault::Absent));
