@@ -1107,7 +1107,7 @@ typedef struct wavetrain_config {
     /* tools/settings.py writes the members from here: change src/setup/config.rs. */
     /* The batch. */
     uint32_t samples_per_batch; /* Samples in a batch. 1 to 1,048,576. [1] */
-    /* Axes of a sample. It must be set, unless there is a table of fields. Up to 16. [0] */
+    /* Axes of a sample. It must be set, unless the config has a table of fields. Up to 16. [0] */
     uint32_t sample_rank;
     uint64_t sample_shape[WAVETRAIN_RANK_MAX]; /* Extents of a sample, each at least 1. [none] */
     /* Type of its elements: F32, BF16, F16; an integer type that loses nothing; or the array's
@@ -1144,8 +1144,8 @@ typedef struct wavetrain_config {
 
     /* Workers and caches. */
     uint32_t n_io_threads; /* Threads that wait for storage. 1 to 1,024. [16] */
-    /* Threads that decode, or threads of yours that work at a time if there are none of ours. 0
-     * = derived: CPUs of the affinity mask; on a device less two, for your thread and the
+    /* Threads that decode, or, if wavetrain has none, threads of yours that work at a time. 0 =
+     * derived: CPUs of the affinity mask; on a device less two, for your thread and the
      * driver's, and 1 at least; fewer if the host memory cap has no room for their scratch. Up
      * to 1,024. [0] */
     uint32_t n_decode_threads;
@@ -1191,9 +1191,9 @@ typedef struct wavetrain_config {
     wavetrain_metadata_latency metadata_latency;
 
     /* Hooks; all built-in by default. Copied by open; what they point to is in use until close. */
-    wavetrain_memory_hook memory; /* Where memory comes from. [none] */
-    wavetrain_files_hook files; /* Where files come from. [none] */
-    wavetrain_log_hook log; /* Where log lines go. [none] */
+    wavetrain_memory_hook memory; /* Allocates memory. [none] */
+    wavetrain_files_hook files; /* Reads files. [none] */
+    wavetrain_log_hook log; /* Gets log lines. [none] */
     /* Last words before a defect of wavetrain ends the process. [none] */
     wavetrain_fatal_hook fatal;
     wavetrain_workers_hook workers; /* Your job system, with thread_mode HOOK. [none] */

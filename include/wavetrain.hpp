@@ -2,9 +2,9 @@
  *
  * SPDX-License-Identifier: MIT
  *
- * wavetrain.h is the manual of what happens; here stands only what C++ adds. Header-only, no
- * standard containers, no exceptions, no RTTI, no virtual functions, no allocation: every function
- * is the call of the same name in wavetrain.h and is noexcept, unless it runs your code.
+ * wavetrain.h is the manual of every call; this header describes only what C++ adds. Header-only,
+ * no standard containers, no exceptions, no RTTI, no virtual functions, no allocation: every
+ * function is the call of the same name in wavetrain.h and is noexcept, unless it runs your code.
  * wavetrain_exceptions.hpp has the same with exceptions. This file is over 500 lines because one
  * header wraps all of wavetrain.h.
  *
@@ -24,14 +24,14 @@
  *         return fail(stream.error().text);
  *
  * Lifetimes. A batch gives itself back when it is destroyed or assigned to. It should not outlive
- * its loader, and may: its memory stays, the loader accepts nothing new, and the batch that goes
- * last ends the loader for good, on its own thread; one on a device waits close_timeout_ns at most
- * for what is queued on its streams, so it had better not go while this thread captures one of
- * them. A DLPack tensor may outlive both: the loader
- * then ends in the first open(), close_kept() or ~loader behind its deletion. The log has a WARN of
- * either. All other memory of the host is back by then, and of the hooks memory.free alone is still
- * called; but where ~loader found a read that hangs, all must live until the end. Moving a loader
- * disturbs neither its batches nor its streams, which know it by number.
+ * its loader, and may: its memory stays, the loader accepts nothing new, and the last batch to be
+ * destroyed ends the loader for good, on the thread that destroys it. A batch on a device waits
+ * close_timeout_ns at most for the work that is queued on its streams, so do not destroy it while
+ * this thread captures one of them. A DLPack tensor may outlive both: the loader then ends in the
+ * first open(), close_kept() or ~loader after its deletion. The log has a WARN of either. All other
+ * memory of the host has been freed by then, and memory.free is the only hook that is still called;
+ * but if ~loader found a read that hangs, all must live until the end. Moving a loader disturbs
+ * neither its batches nor its streams, which know it by number.
  *
  * Threads. Calls on one loader may come from any thread, as in wavetrain.h; moving, closing and
  * destroying the object itself may not run beside them. A batch or a stream belongs to one thread
@@ -58,7 +58,7 @@ namespace wavetrain {
 
 /* ---- Plain types -------------------------------------------------------------------------- */
 
-/* What a call returned; dropping one is a warning. `if (call())` asks for OK. Compare it with the
+/* The result of a call; dropping one is a warning. `if (call())` asks for OK. Compare it with the
  * constants of wavetrain.h: status == WAVETRAIN_AGAIN. */
 class [[nodiscard]] status {
 public:
@@ -70,7 +70,7 @@ public:
     constexpr wavetrain_status value() const noexcept { return value_; }
     /* "NOT_FOUND". */
     const char *name() const noexcept { return wavetrain_status_str(value_); }
-    /* Says that the caller does not want to know. */
+    /* Drops the status without a warning. */
     constexpr void ignore() const noexcept {}
     friend constexpr bool operator==(status a, status b) noexcept { return a.value_ == b.value_; }
     friend constexpr bool operator!=(status a, status b) noexcept { return a.value_ != b.value_; }
@@ -89,8 +89,8 @@ using batch_view = sized<wavetrain_batch_view>;
 using stats_view = sized<wavetrain_stats_view>;
 using array_view = sized<wavetrain_array_view>;
 
-/* wavetrain_last_error: why a call on the loader failed last, and that there is no such loader
- * where there is none. For calls that have no error argument. */
+/* wavetrain_last_error: why the last call that failed on the loader did so, or that no such loader
+ * exists. For calls that have no error argument. */
 inline error last_error(wavetrain_loader on) noexcept {
     error why;
     wavetrain_last_error(on, &why);
@@ -164,8 +164,8 @@ private:
     std::size_t size_ = 0;
 };
 
-/* Copies what there is room for. Returns the rank: WAVETRAIN_RANK_MAX + 1, which is refused, if not
- * all has room. */
+/* Copies as many as fit. Returns the rank: WAVETRAIN_RANK_MAX + 1, which is refused, if not all
+ * fit. */
 template <class T>
 std::uint32_t copy_axes(span<const T> from, T (&to)[WAVETRAIN_RANK_MAX]) noexcept {
     std::uint32_t axis = 0;
@@ -205,20 +205,20 @@ struct tensor : sized<wavetrain_tensor> {
     tensor(const T *one, Code type) noexcept
         : tensor(one, span<const std::uint64_t>(), static_cast<std::uint32_t>(type)) {}
 
-    /* The same of memory of a CUDA device, which is there when `behind`, a CUevent, is over; NULL:
-     * it is. */
+    /* The same of memory of a CUDA device, which is complete once `behind`, a CUevent, has
+     * happened; NULL: it is complete. */
     tensor &on(std::int32_t number, void *behind = nullptr) noexcept {
         device = number;
         event = behind;
         return *this;
     }
 
-    /* What a DLTensor of dlpack.h says, which must live as long as what it names is borrowed; of as
-     * many axes as its ndim: tensor::from_dlpack(managed->dl_tensor, made). `behind` as of on. Not
-     * taken are, with `made` as it was: more than WAVETRAIN_RANK_MAX axes (WAVETRAIN_RANK),
-     * elements of no type of ours (WAVETRAIN_DTYPE), strides that no memory has
-     * (WAVETRAIN_INVALID), devices but the host and CUDA, and one element over and over
-     * (WAVETRAIN_UNSUPPORTED). */
+    /* Makes the tensor of a DLTensor of dlpack.h, with as many axes as its ndim:
+     * tensor::from_dlpack(managed->dl_tensor, made). The DLTensor must live as long as its memory
+     * is borrowed. `behind` is that of on. Some are refused, and `made` is not changed: more than
+     * WAVETRAIN_RANK_MAX axes (WAVETRAIN_RANK), elements of a type that wavetrain does not have
+     * (WAVETRAIN_DTYPE), strides that no memory has (WAVETRAIN_INVALID), other devices than the
+     * host and CUDA, and strides that repeat one element (WAVETRAIN_UNSUPPORTED). */
     template <class DLTensor>
     static status from_dlpack(const DLTensor &given, tensor &made,
                               void *behind = nullptr) noexcept {
@@ -252,7 +252,7 @@ struct tensor : sized<wavetrain_tensor> {
     }
 
 private:
-    /* Of a DLDataType; 0: it has none. */
+    /* The code of a DLDataType; 0: it has none. */
     static std::uint32_t code_of(unsigned kind, unsigned bits) noexcept {
         static constexpr std::uint32_t codes[7][5] = {
             { WAVETRAIN_I8, WAVETRAIN_I16, WAVETRAIN_I32, WAVETRAIN_I64, 0 },
@@ -313,7 +313,7 @@ struct box : wavetrain_box {
             end[axis] = static_cast<std::int64_t>(from.shape[axis]);
     }
 
-    /* The field that the elements go to, and by axis of that where the first one goes. */
+    /* The field that gets the elements, and the index of the first one in it, axis by axis. */
     box &into(std::uint32_t number, span<const std::uint64_t> first = {}) noexcept {
         field = number;
         copy(first, at);
@@ -352,7 +352,7 @@ struct sample : box {
     sample(const char *name, const std::int64_t (&first)[N], const std::int64_t (&last)[N],
            std::uint64_t its_tag = 0) noexcept
         : box(name, first, last), tag(its_tag) {}
-    /* What push takes; points to this sample. */
+    /* The struct for wavetrain_push; it points to this sample. */
     wavetrain_sample raw() const noexcept { return { this, 1, sizeof(wavetrain_box), tag }; }
 };
 static_assert(sizeof(box) == sizeof(wavetrain_box), "a box adds nothing to the C struct");
@@ -387,7 +387,7 @@ struct field : wavetrain_field {
         copy_axes(extents, sample_shape);
         sample_rank = static_cast<std::uint32_t>(extents.size()); /* open refuses 17 */
     }
-    /* What PAD_ of these the field has; with a value, that and not the arrays' fill values. */
+    /* Sets the PAD_ mode of the field; a value is used instead of the arrays' fill values. */
     field &padding(std::uint32_t mode) noexcept {
         pad_mode = mode;
         return *this;
@@ -471,8 +471,8 @@ struct config : wavetrain_config {
         return *this;
     }
     /* host.size(name) and host.read(name, offset, target, bytes), with the results of
-     * wavetrain_files_hook; and where there is such a member, host.read_async(loader, ticket, name,
-     * offset, target, bytes), to be completed by wavetrain::read_done. */
+     * wavetrain_files_hook; and, if the class has it, host.read_async(loader, ticket, name, offset,
+     * target, bytes), to be completed by wavetrain::read_done. */
     template <class T> config &use_files(T &host) noexcept {
         files.user = address(host);
         files.size = [](void *user, const char *name) noexcept -> std::int64_t {
@@ -561,15 +561,15 @@ class field_view {
 public:
     field_view() noexcept = default;
 
-    /* Whether there is one. All below is empty, zero or NULL where there is none. */
+    /* Whether this is a tensor. If not, all members below are empty, zero or NULL. */
     explicit operator bool() const noexcept { return view_.rank != 0; }
     const batch_view &view() const noexcept { return view_; }
-    /* As the config names it; "" where that has no table of fields. */
+    /* The name in the config; "" if the config has no table of fields. */
     const char *name() const noexcept { return view_.name != nullptr ? view_.name : ""; }
     void *data() const noexcept { return view_.data; }
     std::uint64_t bytes() const noexcept { return view_.bytes; }
     std::uint32_t sample_count() const noexcept { return view_.sample_count; }
-    /* WAVETRAIN_BACKEND_HOST or _CUDA; 0 where there is no batch. */
+    /* WAVETRAIN_BACKEND_HOST or _CUDA; 0 without a batch. */
     std::uint32_t backend() const noexcept { return view_.backend; }
     /* Whether data() is an address of device memory, which only the device reads. */
     bool is_device() const noexcept { return view_.backend == WAVETRAIN_BACKEND_CUDA; }
@@ -577,8 +577,8 @@ public:
     std::int32_t device() const noexcept { return is_device() ? view_.device : -1; }
     /* sample_count, then the sample shape. */
     span<const std::uint64_t> shape() const noexcept { return { view_.shape, view_.rank }; }
-    /* How far the boxes of a sample reach along each axis, of a scalar 1; 0: there are none. Empty
-     * also where there is no such sample. */
+    /* How far the boxes of a sample reach along each axis, of a scalar 1; 0: it has none in
+     * this field. Empty if no such sample exists. */
     span<const std::uint64_t> filled_shape(std::uint32_t index) const noexcept {
         if (index >= view_.sample_count)
             return {};
@@ -586,20 +586,20 @@ public:
         return { view_.filled_shape + index * extents, extents };
     }
     /* A digest of each sample, and the sum over them of mix(position, digest), as wavetrain.h says;
-     * empty and 0 where the config asks for none. */
+     * empty and 0 if the config asks for none. */
     span<const std::uint64_t> digests() const noexcept {
         return { view_.digests, view_.digests ? view_.sample_count : 0u };
     }
     std::uint64_t digest() const noexcept { return view_.digest; }
-    /* All elements; EMPTY where T is not what they are. An arithmetic T must be of the dtype's kind
-     * and size (for BF16 and F16: uint16_t, their bits), a class such as std::complex or your half
-     * of its size; unsigned char and std::byte are always the bytes. Where is_device() the span is
-     * of device memory: hand it to a kernel or a copy, do not look into it. */
+    /* All elements; EMPTY if they are of another type than T. An arithmetic T must be of the
+     * dtype's kind and size (for BF16 and F16: uint16_t, their bits), a class such as std::complex
+     * or your half of its size; unsigned char and std::byte are always the bytes. If is_device(),
+     * the span is of device memory: pass it to a kernel or a copy, do not read it. */
     template <class T> span<T> as() const noexcept {
         return holds<T>() ? span<T>(static_cast<T *>(view_.data), view_.bytes / sizeof(T))
                           : span<T>();
     }
-    /* The elements of one sample; empty also where there is no such sample. */
+    /* The elements of one sample; empty also if no such sample exists. */
     template <class T> span<T> row(std::uint32_t index) const noexcept {
         const span<T> all = as<T>();
         if (index >= view_.sample_count || all.empty())
@@ -628,8 +628,8 @@ private:
     batch_view view_;
 };
 
-/* A popped batch, or none: what it says of samples is that of its first field. Gives itself back
- * when it is destroyed or assigned to. */
+/* A popped batch, or none. Its members about samples are those of its first field. Gives itself
+ * back when it is destroyed or assigned to. */
 class [[nodiscard]] batch : public field_view {
 public:
     batch() noexcept = default;
@@ -643,9 +643,9 @@ public:
     batch &operator=(const batch &) = delete;
     ~batch() { release().ignore(); }
 
-    /* Whether there is a batch. All below is empty, zero or NULL where there is none. */
+    /* Whether this is a batch. If not, all members below are empty, zero or NULL. */
     explicit operator bool() const noexcept { return batch_ != 0; }
-    /* A field by its place in the config's table, or by its name; none where there is no such. */
+    /* A field by its place in the config's table, or by its name; none if no such field exists. */
     template <class T, class = std::enable_if_t<std::is_integral_v<T>>>
     field_view field(T number) const noexcept { /* of any type, so that field(0) is no pointer */
         field_view found;
@@ -672,10 +672,9 @@ public:
         return { view_.statuses, view_.sample_count };
     }
 
-    /* Gives the batch back, behind `event` (a CUevent) if it is not NULL, and behind ready_stream()
-     * and the streams that it was exported to. OK also where there is none. Where the result is
-     * UNSUPPORTED the batch is still held; where it is CUDA the batch is gone, and so is the stream
-     * of the loader. */
+    /* Gives the batch back, after `event` (a CUevent) if it is not NULL, and after ready_stream()
+     * and the streams that it was exported to. OK also without a batch. After UNSUPPORTED the batch
+     * is still held; after CUDA it was given back, and the stream of the loader has ended. */
     status release(void *event = nullptr) noexcept {
         if (batch_ == 0)
             return WAVETRAIN_OK;
@@ -689,7 +688,7 @@ public:
             end_if_closing(from, patience_ns);
         return released;
     }
-    /* The loader that it is of; 0 where there is no batch. */
+    /* The loader of the batch; 0 without a batch. */
     wavetrain_loader owner() const noexcept { return loader_; }
     /* Gives up the number: the caller releases it through wavetrain.h. */
     wavetrain_batch detach() noexcept {
@@ -700,7 +699,7 @@ public:
     }
     /* Exports the tensor of a field, which shares the memory; the slot is free when the batch is
      * released and the tensor's deleter was called. `stream`: what the consumer will work on; NULL
-     * on the host. The structs are those of dlpack.h, which is not needed here. */
+     * on the host. The structs are those of dlpack.h, which need not be included. */
     status dlpack(DLManagedTensorVersioned **tensor, void *stream = nullptr,
                   std::uint32_t field = 0) const noexcept {
         return wavetrain_dlpack(loader_, batch_, field, stream, tensor);
@@ -732,9 +731,9 @@ private:
         std::swap(batch_, other.batch_);
         std::swap(view_, other.view_);
     }
-    /* A loader that was closed while batches were held ends with the last of them. Pushing nothing
-     * tells: SHUTDOWN, and nothing else happens. Where nothing is held any more it is waited for
-     * what is queued on a device. */
+    /* A loader that was closed while batches were held ends with the last of them. A push of no
+     * samples asks whether it was closed: SHUTDOWN, without any other effect. Once nothing is held,
+     * this waits for the work that is queued on a device. */
     static void end_if_closing(wavetrain_loader from, std::uint64_t patience_ns) noexcept {
         std::size_t taken = 0;
         const status pushed =
@@ -749,7 +748,7 @@ private:
     wavetrain_batch batch_ = 0;
 };
 
-/* The iteration over what has next(batch &), which says whether there was one more. */
+/* The iteration over a class with next(batch &), which returns whether it gave one more. */
 template <class From, class Batch = batch> class batch_range {
     static constexpr bool is_noexcept() noexcept {
         return noexcept(std::declval<From &>().next(std::declval<Batch &>()));
@@ -804,8 +803,9 @@ template <class Source> class stream;
 template <class Iterator, class Sentinel> class range_source;
 
 /* An open loader, or none. Ends it when it is destroyed or assigned to: waits close_timeout_ns at
- * most for reads in flight, and never for batches or tensors (see "Lifetimes" above). What keeps it
- * then, a read that hangs longer among it, keeps its memory; close() says so beforehand. */
+ * most for reads in flight, and never for batches or tensors (see "Lifetimes" above). After that,
+ * whatever still holds the loader, such as a read that hangs, keeps its memory; close() reports it
+ * beforehand. */
 class [[nodiscard]] loader {
     template <class T> using if_float = std::enable_if_t<std::is_floating_point_v<T>, status>;
 
@@ -858,7 +858,7 @@ public:
      * were taken, also on failure; sample number `taken` is the one that was not. */
     status push(span<const sample> samples, std::uint64_t timeout_ns, std::size_t &taken) noexcept {
         status result;
-        if (samples.data() == nullptr) /* refused, where there are to be some */
+        if (samples.data() == nullptr) /* refused, if the count is not 0 */
             return push(span<const wavetrain_sample>(nullptr, samples.size()), timeout_ns, taken);
         for (taken = 0; taken < samples.size() && result; taken += result.ok())
             result = push(samples[taken], timeout_ns);
@@ -872,13 +872,13 @@ public:
     }
     status flush() noexcept { return wavetrain_flush(handle_); }
 
-    /* Takes the next batch. What `out` held is given back first. Waits up to config.pop_timeout_ns,
-     * unless you say how long. */
+    /* Takes the next batch. The batch that `out` held is given back first. Waits up to
+     * config.pop_timeout_ns, unless you give a timeout. */
     status pop(batch &out, std::uint64_t timeout_ns = WAVETRAIN_POP_TIMEOUT,
                error *why = nullptr) noexcept {
         return batch::pop(handle_, out, timeout_ns, why);
     }
-    /* The same without waiting: AGAIN where none is ready. */
+    /* The same without waiting: AGAIN if none is ready. */
     status try_pop(batch &out, error *why = nullptr) noexcept { return pop(out, 0, why); }
 
     /* A stream of batches over the samples that `source(wavetrain::sample&) -> bool` fills in. */
@@ -886,7 +886,7 @@ public:
         return { handle_, std::forward<Source>(source) };
     }
     /* The same over first <= .. < last: any input iterator and sentinel whose elements convert to
-     * sample. What their uris point to must live until the iterator is advanced. */
+     * sample. The memory that their uris point to must live until the iterator is advanced. */
     template <class Iterator, class Sentinel>
     wavetrain::stream<range_source<Iterator, Sentinel>> stream(Iterator first, Sentinel last) {
         return { handle_, range_source<Iterator, Sentinel>(std::move(first), std::move(last)) };
@@ -899,8 +899,8 @@ public:
     status stats(stats_view &out) const noexcept { return wavetrain_stats(handle_, &out); }
     status stats_reset() noexcept { return wavetrain_stats_reset(handle_); }
     status last_error(error &out) const noexcept { return wavetrain_last_error(handle_, &out); }
-    /* wavetrain_close. After OK there is no loader in this object; after SHUTDOWN neither: its last
-     * batch has ended it already. AGAIN: batches or tensors are held, or reads still in flight. */
+    /* wavetrain_close. After OK this object has no loader; after SHUTDOWN neither: its last batch
+     * has ended it already. AGAIN: batches or tensors are held, or reads still in flight. */
     status close(std::uint64_t timeout_ns, std::uint32_t *held = nullptr) noexcept {
         const status closed = wavetrain_close(handle_, timeout_ns, held);
         if (closed != WAVETRAIN_AGAIN)
@@ -913,8 +913,8 @@ public:
     template <class T> if_float<T> pop(batch &, T, error * = nullptr) = delete;
     template <class T> if_float<T> pump(T) = delete;
     template <class T> if_float<T> close(T, std::uint32_t * = nullptr) = delete;
-    /* Ends the loaders whose objects went while something kept them, and which nothing keeps any
-     * more; how many are kept still. */
+    /* Ends the loaders whose objects were destroyed while something held them, and which nothing
+     * holds any more. Returns how many are still held. */
     static std::size_t close_kept() noexcept {
         std::size_t count = 0;
         for (std::atomic<wavetrain_loader> &place : kept_) {
@@ -955,10 +955,10 @@ static_assert(sizeof(loader) == sizeof(wavetrain_loader), "a loader is its handl
 struct pending_sample {
     sample one;
     bool is_there = false;
-    bool has_pushed = false; /* there is something that a reset would drop */
+    bool has_pushed = false; /* a reset would drop something */
 
-    /* Pushes what the source gives. OK: to its end. AGAIN: to where the lookahead is full, which
-     * bounds the loop. Else what is wrong with one, which is dropped. */
+    /* Pushes the samples of the source. OK: all of them. AGAIN: until the lookahead is full, which
+     * bounds the loop. Else the fault of one sample, which is dropped. */
     template <class Source>
     status push(wavetrain_loader to, Source &from) noexcept(noexcept(bool(from(one)))) {
         while (is_there || static_cast<bool>(from(one))) {
@@ -979,7 +979,7 @@ struct pending_sample {
 
 /* Batches over a source of samples, which it holds by value: nothing is allocated or erased.
  *
- * Every pop first pushes samples until the lookahead is full; a sample that found no room is kept
+ * Every pop first pushes samples until the lookahead is full; a sample that found no room is stored
  * and pushed first the next time. At the end of the source it flushes. The source is a callable
  * `bool(sample&)`; the sample that it gets is the one it filled last, or an empty one at first; its
  * uri must live until the source is called again. The source may be move-only and never end.
@@ -1005,13 +1005,13 @@ public:
         } /* AGAIN: what runs may read what the source has */
     }
 
-    /* The next batch; what `out` held is given back first. false: there is none, `out` is empty,
-     * and status() says whether that is the end. */
+    /* The next batch; the one that `out` held is given back first. false: no batch, `out` is empty,
+     * and status() is OK if that is the end. */
     bool next(batch &out) noexcept(is_noexcept) { return pop(out, WAVETRAIN_POP_TIMEOUT).ok(); }
 
-    /* The same with a timeout. OK; AGAIN, STARVED: a later call goes on; END; an error: there will
-     * be no more. A sample that push refuses ends the source; the batches of the samples before it
-     * still come out, a last one perhaps with less samples, then its error. */
+    /* The same with a timeout. OK; AGAIN, STARVED: a later call goes on; END; an error: no batch
+     * follows. A sample that push refuses ends the source; the batches of the samples before it
+     * still come out, a last one perhaps with fewer samples, then its error. */
     wavetrain::status pop(batch &out, std::uint64_t timeout_ns) noexcept(is_noexcept) {
         out = batch();
         if (state_ == over)
@@ -1042,10 +1042,10 @@ public:
     template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>>
     wavetrain::status pop(batch &, T) = delete;
 
-    /* Check it behind the loop. OK: every batch came out, or you left early; STARVED: a wait ran
+    /* Check it after the loop. OK: every batch came out, or you left early; STARVED: a wait ran
      * out, and next goes on; else the error that ended the stream. */
     wavetrain::status status() const noexcept { return status_; }
-    /* What status() is about. */
+    /* The error that status() is about. */
     [[nodiscard]] const wavetrain::error &error() const noexcept { return error_; }
     /* Whether the source has ended and every batch came out. */
     [[nodiscard]] bool done() const noexcept { return state_ == over && status_.ok(); }
@@ -1063,7 +1063,7 @@ private:
         refused_ = pushed;
         if (!pushed)
             refusal_ = last_error(handle_);
-        wavetrain_flush(handle_); /* what fails here fails in pop too */
+        wavetrain_flush(handle_); /* a flush that fails makes pop fail, too */
     }
 
     wavetrain_loader handle_;

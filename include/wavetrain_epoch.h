@@ -20,7 +20,7 @@
  * popped (wavetrain::epochs below does so).
  * An epoch is a row of positions 0 .. n - 1. The sample at a position depends on the seed and on
  * the number of the epoch, never on ranks, threads or batches: those only deal positions.
- * A pointer that is NULL where it may not be, or not aligned, is refused as numbers are that do not
+ * A pointer that is NULL and must not be, or is not aligned, is refused as numbers are that do not
  * fit together; nothing is written then. A call named _many serves thousands of samples; the call
  * of the same name without _many, at the end of this header, serves one.
  */
@@ -42,15 +42,15 @@ extern "C" {
 enum {
     WAVETRAIN_EPOCH_SHUFFLE = 1,  /* a new permutation in each epoch; without it 0, 1, 2 .. */
     WAVETRAIN_EPOCH_BY_BATCH = 2, /* see below */
-    /* At the end, where there is less than a batch for each rank: nobody gets it (DROP), what is
-     * missing is taken from the front again (PAD), the next epoch follows in the same batch
-     * (REPEAT), or ranks get what there is. If several are set, the last of the three applies. */
+    /* At the end, if less than a batch for each rank is left: no rank gets it (DROP), the missing
+     * samples are taken from the front again (PAD), the next epoch follows in the same batch
+     * (REPEAT), or ranks get shorter batches. If several are set, the last of the three applies. */
     WAVETRAIN_EPOCH_DROP = 4,
     WAVETRAIN_EPOCH_PAD = 8,
     WAVETRAIN_EPOCH_REPEAT = 16
 };
-/* A checkpoint, 32 bytes. order_hash depends on what decides the order: n, the seed, whether it is
- * shuffled, tables; it would change if the library should ever give another order. */
+/* A checkpoint, 32 bytes. order_hash depends on all that decides the order: n, the seed, whether it
+ * is shuffled, tables; it would change if the library should ever give another order. */
 typedef struct wavetrain_epoch_state {
     uint64_t seed;
     uint64_t epoch;    /* its number, from 0 */
@@ -75,26 +75,26 @@ typedef struct wavetrain_epoch {
 } wavetrain_epoch;
 
 /* The chunk-aware shuffle. A plain shuffle meets a chunk again long after the cache dropped it, and
- * decodes it again for almost each sample. Here samples are numbered chunk by chunk
+ * decodes it again for almost each sample. In this one, samples are numbered chunk by chunk
  * (wavetrain_boxes_at does so) and cut into runs; the runs are shuffled, and samples are shuffled
  * within shuffle windows of several runs. The chunks of a window stay cached while it lasts, and a
  * chunk is decoded once for each run. Larger windows and smaller runs mix better, larger runs
  * decode less. Samples that are part of no whole run come last, others in each epoch. The chunks of
  * a window should fit into half of config.chunk_cache_bytes, because the next one begins while it
- * ends; e.g. `window` 4 if there is room for eight chunks and boxes lie inside of them.
+ * ends; e.g. `window` 4 if eight chunks fit and boxes lie inside of them.
  * Windows, not positions, are dealt to ranks, so that ranks do not decode each other's chunks: in a
  * round, window by window, of world windows. The samples after the last whole round are shared out
  * in pieces: ranks get the same number with DROP and PAD, and without them the first ones get one
  * more; a checkpoint is then to be that of rank 0, as other ranks may be at the end before it.
- * Inside of a round state.position is where the round begins plus what each rank has had of it, and
- * a checkpoint is for the same world (order_hash says so); for another one take it where
- * wavetrain_epoch_is_portable. DROP and PAD are the only flags that go with it. NULL in its place
- * is an order without one. */
+ * Inside of a round, state.position is its begin plus the samples that each rank has had of it, and
+ * a checkpoint is for the same world (order_hash depends on it); for another world take it when
+ * wavetrain_epoch_is_portable. DROP and PAD are the only flags that it takes. NULL in its place is
+ * an order without one. */
 typedef struct wavetrain_chunk_shuffle {
     uint64_t run;    /* samples, at least 1: those of a chunk, or a part of them */
     uint64_t window; /* runs of a shuffle window, at least 1 */
 } wavetrain_chunk_shuffle;
-/* Where a sample stands. */
+/* The place of a sample. */
 typedef struct wavetrain_place {
     uint64_t epoch;
     uint64_t position;
@@ -109,8 +109,8 @@ typedef struct wavetrain_epoch_view {
     uint32_t is_portable;    /* 1: a checkpoint is good for any world, see above */
 } wavetrain_epoch_view;
 
-/* Makes an epoch ready: number 0, rank 0 of 1, batches of 1. 0 where the numbers do not fit
- * together: n is above WAVETRAIN_EPOCH_MAX, or the shuffle and the flags exclude each other. */
+/* Makes an epoch ready: number 0, rank 0 of 1, batches of 1. 0 if the numbers do not fit together:
+ * n is above WAVETRAIN_EPOCH_MAX, or the shuffle and the flags exclude each other. */
 int32_t wavetrain_epoch_begin(wavetrain_epoch *epoch, const wavetrain_chunk_shuffle *shuffle,
                               uint64_t n, uint64_t seed, uint32_t flags);
 
@@ -122,29 +122,29 @@ int32_t wavetrain_epoch_depends_on(wavetrain_epoch *epoch, const uint64_t *numbe
 int32_t wavetrain_epoch_look(const wavetrain_epoch *epoch, const wavetrain_chunk_shuffle *shuffle,
                              wavetrain_epoch_view *view);
 
-/* Goes on where a checkpoint was taken, at any rank, world and batch; set those before. 0, and
- * nothing changes, if it is of another order: another seed, n, shuffle or table; or, inside of a
- * round of shuffle windows, of another world. */
+/* Continues from a checkpoint, at any rank, world and batch; set those before. 0, and nothing
+ * changes, if it is of another order: another seed, n, shuffle or table; or, inside of a round of
+ * shuffle windows, of another world. */
 int32_t wavetrain_epoch_resume(wavetrain_epoch *epoch, const wavetrain_chunk_shuffle *shuffle,
                                const wavetrain_epoch_state *state);
 
 /* Begins the next epoch, wherever this one is. */
 int32_t wavetrain_epoch_turn(wavetrain_epoch *epoch, const wavetrain_chunk_shuffle *shuffle);
 
-/* Takes the rank's next samples: how many there were, fewer than `count` at the end of the epoch;
- * -1 where the epoch is wrong. The lists are NULL or have room for `count`: where each stands, the
- * sample that stands there, and 1 where it is there to pad. */
+/* Takes the rank's next samples: how many it took, fewer than `count` at the end of the epoch; -1
+ * if the epoch is wrong. The lists are NULL or have room for `count`: the place of each, its
+ * sample, and 1 if it only pads. */
 int64_t wavetrain_epoch_take_many(wavetrain_epoch *epoch, const wavetrain_chunk_shuffle *shuffle,
                                   uint64_t count, wavetrain_place *places, uint64_t *indices,
                                   uint8_t *padding);
 
-/* Finds the samples at places; WAVETRAIN_EPOCH_NO_INDEX if there is no such place. */
+/* Finds the samples at places; WAVETRAIN_EPOCH_NO_INDEX if no such place exists. */
 int32_t wavetrain_epoch_at_many(const wavetrain_epoch *epoch,
                                 const wavetrain_chunk_shuffle *shuffle,
                                 const wavetrain_place *places, uint64_t count, uint64_t *indices);
 
-/* ---- Randomness. Nothing here has a state: a number is drawn for a key and a position, again and
- * again the same. `positions` and `out` may be the same memory. ---- */
+/* ---- Randomness. These functions have no state: a key and a position always give the same number.
+ * `positions` and `out` may be the same memory. ---- */
 
 /* Mixes two numbers so that each bit of either changes about half of the result's bits. For one
  * position it is a bijection. A digest is added to a sum by it: the sum over samples of
@@ -193,32 +193,32 @@ int32_t wavetrain_permute_many(uint64_t n, uint64_t key, const uint64_t *positio
 /* ---- Splits, weights, mixtures. A subset is your table of indices: begin an epoch of as many
  * samples as it has, and take table[index]. ---- */
 
-/* Where a part of n samples begins, in a row split as the weights are to each other: {8, 1, 1} are
+/* The begin of a part of n samples, in a row split in proportion to the weights: {8, 1, 1} are
  * train, validation and test. Part k has the positions part_begin(k) .. part_begin(k + 1) - 1 of
  * one permutation that never changes: wavetrain_permute(n, wavetrain_key(seed, 0,
- * WAVETRAIN_PURPOSE_SPLIT), position). The weights' sum is to be below 2^32; 0 where it is 0. */
+ * WAVETRAIN_PURPOSE_SPLIT), position). The weights' sum is to be below 2^32; 0 if it is 0. */
 uint64_t wavetrain_part_begin(uint64_t n, const uint32_t *weights, uint32_t parts, uint32_t part);
 
 /* Groups samples by label, in order: those of label c are
  *     table[ends[c - 1]] .. table[ends[c] - 1], from 0 for c = 0.
- * ends: `labels` of them; table: n. 0 where a label is not below `labels`. */
+ * ends: `labels` of them; table: n. 0 if a label is not below `labels`. */
 int32_t wavetrain_group(const uint32_t *label_of, uint64_t n, uint32_t labels, uint64_t *ends,
                         uint64_t *table);
 
-/* Splits what wavetrain_group has grouped, so that each part has its share of each label: labels
- * are shuffled, and their samples go to the part that lacks most. Writes the samples of one part to
- * `subset`, apart from `table`, and returns how many there are. At most 64 parts, whose weights add
- * up to less than 2^32; with more, and where all weights are 0, there are none. */
+/* Splits the samples that wavetrain_group has grouped, so that each part has its share of each
+ * label: labels are shuffled, and their samples go to the part that lacks most. Writes the samples
+ * of one part to `subset`, apart from `table`, and returns their number. At most 64 parts, whose
+ * weights add up to less than 2^32; otherwise, and if all weights are 0, it is 0. */
 uint64_t wavetrain_stratify(const uint64_t *ends, uint32_t labels, const uint64_t *table,
                             const uint32_t *weights, uint32_t parts, uint32_t part, uint64_t seed,
                             uint64_t *subset);
 
-/* Adds up weights in place, for wavetrain_weighted. 0 where the sum is above UINT64_MAX. */
+/* Adds up weights in place, for wavetrain_weighted. 0 if the sum is above UINT64_MAX. */
 int32_t wavetrain_accumulate(uint64_t *weights, uint64_t n);
 
 /* Draws one of n samples for each place, as often as its weight says, with replacement: an epoch
- * without SHUFFLE of as many samples as you like, and this of its places. `sums` is what
- * wavetrain_accumulate made. WAVETRAIN_EPOCH_NO_INDEX where all weights are 0. */
+ * without SHUFFLE of as many samples as you like, and this of its places. `sums` is the result of
+ * wavetrain_accumulate. WAVETRAIN_EPOCH_NO_INDEX if all weights are 0. */
 int32_t wavetrain_weighted_many(const uint64_t *sums, uint64_t n, uint64_t seed,
                                 const wavetrain_place *places, uint64_t count, uint64_t *indices);
 
@@ -233,8 +233,8 @@ typedef struct wavetrain_share {
  * in blocks of as many positions as the weights' sum, below 2^32. In a block, each source comes as
  * often as its weight says, shuffled; a source gives all its samples, shuffled, before it gives one
  * again. Classes as sources of weight 1 are sampling balanced by class: the sample is then
- * table[(source == 0 ? 0 : ends[source - 1]) + index], see wavetrain_group. 0 where there is
- * nothing to take: no weight, or one of a source without samples. */
+ * table[(source == 0 ? 0 : ends[source - 1]) + index], see wavetrain_group. 0 if nothing can be
+ * taken: no weight, or one of a source without samples. */
 int32_t wavetrain_mixed_many(const wavetrain_share *shares, uint32_t share_count, uint64_t seed,
                              const wavetrain_place *places, uint64_t count, uint32_t *sources,
                              uint64_t *indices);
@@ -245,8 +245,8 @@ int32_t wavetrain_mixed_many(const wavetrain_share *shares, uint32_t share_count
 
 #define WAVETRAIN_BOXES_AXES 16
 
-/* A box of the grid begins anywhere in its cell, elsewhere in each epoch: up to where the next box
- * begins, or its chunk ends. */
+/* A box of the grid begins anywhere in its cell, elsewhere in each epoch: before the next box
+ * begins and its chunk ends. */
 enum {
     WAVETRAIN_BOXES_JITTER = 1
 };
@@ -268,13 +268,13 @@ typedef struct wavetrain_boxes_end {
     uint64_t chunks;
 } wavetrain_boxes_end;
 
-/* How many boxes the grids of arrays have, those of the first array first. 0 where an array has
- * none, they are more than WAVETRAIN_EPOCH_MAX, or a number of a struct is not allowed. `ends` is
- * NULL or has a place for each array; with it, chunks are WAVETRAIN_EPOCH_MAX at most, too. */
+/* How many boxes the grids of arrays have, those of the first array first. 0 if an array has none,
+ * they are more than WAVETRAIN_EPOCH_MAX, or a number of a struct is not allowed. `ends` is NULL or
+ * has a place for each array; with it, chunks are WAVETRAIN_EPOCH_MAX at most, too. */
 uint64_t wavetrain_boxes_count(const wavetrain_boxes *boxes, uint64_t arrays,
                                wavetrain_boxes_end *ends);
 
-/* Finds the array that a sample lies in, `arrays` if there is none, and the number of its box. */
+/* Finds the array that a sample lies in, `arrays` if none has it, and the number of its box. */
 uint64_t wavetrain_boxes_find(const wavetrain_boxes_end *ends, uint64_t arrays, uint64_t index,
                               uint64_t *number);
 
@@ -285,13 +285,13 @@ enum {
     WAVETRAIN_BOXES_GRID = 0,
     WAVETRAIN_BOXES_ANYWHERE = 1, /* all places of the array are equally likely */
     /* Boxes hold a point of the array, all such equally likely: inside a mask's foreground, or
-     * around what belongs to a class. Draw it with wavetrain_weighted or wavetrain_mixed. */
+     * around the voxels of a class. Draw it with wavetrain_weighted or wavetrain_mixed. */
     WAVETRAIN_BOXES_AROUND = 2
 };
 
-/* Where boxes begin, `rank` numbers for each place: how many were written. The first place without
- * a box ends it: no such number, a point outside of the array. A box ends at begin[axis] +
- * box[axis]. `points` is read with WAVETRAIN_BOXES_AROUND alone: `rank` numbers for each place. */
+/* The begins of boxes, `rank` numbers for each place; returns how many were written. The first
+ * place without a box ends it: no such number, a point outside of the array. A box ends at
+ * begin[axis] + box[axis]. `points`, `rank` for each place, is for WAVETRAIN_BOXES_AROUND alone. */
 uint64_t wavetrain_boxes_many(const wavetrain_boxes *boxes, uint32_t from, uint64_t seed,
                               const wavetrain_place *places, const uint64_t *points, uint64_t count,
                               int64_t *begins);
@@ -306,10 +306,10 @@ typedef struct wavetrain_cost {
     uint64_t largest;  /* distinct chunks of the window that has most: half a cache */
 } wavetrain_cost;
 
-/* The cost of epoch number state.epoch as a whole; `ends` is what wavetrain_boxes_count wrote, and
- * its last one has as many boxes as the epoch has samples. `words`: memory for the chunks of a
- * window, six words for each of them do. 1; 0 where that is too little: try again with twice as
- * much; -1 where the numbers do not fit together. It looks at every box once. */
+/* The cost of epoch number state.epoch as a whole; `ends` is the result of wavetrain_boxes_count,
+ * and its last one has as many boxes as the epoch has samples. `words`: memory for the chunks of a
+ * window, six words for each of them do. 1; 0 if that is too little: try again with twice as much;
+ * -1 if the numbers do not fit together. It looks at every box once. */
 int32_t wavetrain_epoch_cost(const wavetrain_epoch *epoch, const wavetrain_chunk_shuffle *shuffle,
                              const wavetrain_boxes *boxes, const wavetrain_boxes_end *ends,
                              uint64_t arrays, uint64_t *words, uint64_t word_count,
@@ -327,14 +327,14 @@ static inline int32_t wavetrain_epoch_is_portable(const wavetrain_epoch *epoch,
     wavetrain_epoch_view view;
     return wavetrain_epoch_look(epoch, shuffle, &view) && view.is_portable;
 }
-/* Samples that the rank still gets, see wavetrain_epoch_view; 0 where the epoch is wrong. */
+/* Samples that the rank still gets, see wavetrain_epoch_view; 0 if the epoch is wrong. */
 static inline uint64_t wavetrain_epoch_left(const wavetrain_epoch *epoch,
                                             const wavetrain_chunk_shuffle *shuffle) {
     wavetrain_epoch_view view;
     return wavetrain_epoch_look(epoch, shuffle, &view) ? view.left : 0;
 }
-/* The place of the rank's next sample, and the sample that stands there. 1; 2 where it is there to
- * pad; 0 after the last one; -1 where the epoch is wrong. place or index may be NULL. */
+/* The place of the rank's next sample, and the sample. 1; 2 if it only pads; 0 after the last one;
+ * -1 if the epoch is wrong. place or index may be NULL. */
 static inline int32_t wavetrain_epoch_next(wavetrain_epoch *epoch,
                                            const wavetrain_chunk_shuffle *shuffle,
                                            wavetrain_place *place, uint64_t *index) {
@@ -367,7 +367,7 @@ static inline int32_t wavetrain_mixed(const wavetrain_share *shares, uint32_t co
                                       wavetrain_place place, uint32_t *source, uint64_t *index) {
     return wavetrain_mixed_many(shares, count, seed, &place, 1, source, index);
 }
-/* 0, and nothing is written, if there is no such box. The next two functions do the same. */
+/* 0, and nothing is written, if no such box exists. The next two functions do the same. */
 static inline int32_t wavetrain_boxes_at(const wavetrain_boxes *boxes, uint64_t number,
                                          uint64_t seed, uint64_t epoch, int64_t *begin) {
     wavetrain_place place;
@@ -406,9 +406,9 @@ namespace wavetrain {
  *         }
  *
  * A stream is one epoch, the rest of one at first; after one that is left early the next stream
- * goes on after what was popped. epoch.batch is to be the loader's samples_per_batch, and its
- * drop_last 1 where a chunk-aware shuffle has WAVETRAIN_EPOCH_DROP, else 0. An epoch that is wrong
- * has no samples. The object must stay where it is while a stream uses it. */
+ * continues after the samples that were popped. epoch.batch is to be the loader's
+ * samples_per_batch, and its drop_last 1 if a chunk-aware shuffle has WAVETRAIN_EPOCH_DROP, else 0.
+ * An epoch that is wrong has no samples. The object must not move while a stream uses it. */
 template <class Fill> class epochs {
 public:
     /* An epoch that was begun, and perhaps resumed; `shuffle` is nullptr or was that of both. */
@@ -419,7 +419,7 @@ public:
             shuffle_ = *shuffle;
     }
 
-    /* What loader.stream takes. */
+    /* The source for loader.stream. */
     class source {
     public:
         explicit source(epochs &of) noexcept : of_(&of) {}
@@ -449,7 +449,7 @@ public:
         }
     }
 
-    /* Where to go on after the batches that were popped. */
+    /* The checkpoint after the batches that were popped. */
     const wavetrain_epoch_state &state() const noexcept { return popped_.state; }
     /* The epoch's number, from 0. */
     uint64_t number() const noexcept { return popped_.state.epoch; }

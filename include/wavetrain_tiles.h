@@ -1,9 +1,9 @@
-/* wavetrain_tiles.h - which rows of an array are whose, where many ranks load it together.
+/* wavetrain_tiles.h - which rank of many loads which rows of an array.
  *
  * SPDX-License-Identifier: MIT
  *
  * Arithmetic and nothing else: no library, no allocation, no state, C99 or any C++. It holds for
- * all numbers of 64 bits: nothing overflows, and what does not fit ends at the last row.
+ * all numbers of 64 bits: nothing overflows, and a range that does not fit ends at the last row.
  *
  *     wavetrain_split split = { .rows = rows, .world = 4, .per_rank = 2 };
  *     for (uint32_t k = 0; k < 2; k++) {
@@ -35,7 +35,7 @@ extern "C" {
 #define WAVETRAIN_TILES_I64(number) ((int64_t)(number))
 #endif
 
-/* Rows begin <= i < end; none where they are the same. */
+/* Rows begin <= i < end; none if they are the same. */
 typedef struct wavetrain_rows {
     uint64_t begin, end;
 } wavetrain_rows;
@@ -55,11 +55,11 @@ static inline uint64_t wavetrain_ceil_div(uint64_t count, uint64_t by) {
 /* ---- Tiles of one axis -------------------------------------------------------------------------
  *
  * `world` ranks take `per_rank` tiles each. All have as many rows, the smallest number with which
- * that many tiles suffice, so that the last one that has any may have less, and those behind it
+ * that many tiles suffice, so that the last one that has any may have fewer, and those after it
  * none. E.g. 10 rows, 4 ranks: 0..3, 3..6, 6..9, 9..10; 9 rows: 0..3, 3..6, 6..9 and none.
  *
- * Tiles are dealt like cards: tile number k * world + rank is the k-th of a rank. What all ranks
- * load at a time lies side by side, and no rank has two tiles more than another. */
+ * Tiles are dealt like cards: tile number k * world + rank is the k-th of a rank. The tiles that
+ * all ranks load at a time are neighbours, and no rank has two tiles more than another. */
 
 typedef struct wavetrain_split {
     uint64_t rows;     /* of the array along the axis */
@@ -80,12 +80,12 @@ static inline uint64_t wavetrain_tile_rows(const wavetrain_split *split) {
     return units == 0 ? unit : units * unit;
 }
 
-/* How many tiles have rows: as many tasks there are. */
+/* How many tiles have rows: the number of tasks. */
 static inline uint64_t wavetrain_tile_count(const wavetrain_split *split) {
     return wavetrain_ceil_div(split->rows, wavetrain_tile_rows(split));
 }
 
-/* The k-th tile of a rank. Without rows where there is no such rank or k, too. */
+/* The k-th tile of a rank. It has no rows if no such rank or k exists. */
 static inline wavetrain_rows wavetrain_tile(const wavetrain_split *split, uint32_t rank,
                                             uint32_t k) {
     const uint64_t rows = wavetrain_tile_rows(split);
@@ -112,7 +112,7 @@ static inline uint64_t wavetrain_grid_extent(uint64_t extent, uint64_t edge) {
     return wavetrain_ceil_div(extent, wavetrain_at_least_1(edge == 0 ? extent : edge));
 }
 
-/* How many tiles there are; UINT64_MAX where there are more. An array without axes is one. */
+/* How many tiles it has; UINT64_MAX if it has more. An array without axes is one. */
 static inline uint64_t wavetrain_grid_count(uint32_t axes, const uint64_t *shape,
                                             const uint64_t *edges) {
     uint64_t count = 1;
@@ -128,8 +128,8 @@ static inline uint64_t wavetrain_grid_count(uint32_t axes, const uint64_t *shape
     return is_more ? UINT64_MAX : count;
 }
 
-/* The box of a tile, of the types that a wavetrain_box has. 0, and nothing is written, where there
- * is no such tile, or the array reaches beyond INT64_MAX. */
+/* The box of a tile, of the types that a wavetrain_box has. 0, and nothing is written, if no such
+ * tile exists, or the array reaches beyond INT64_MAX. */
 static inline int wavetrain_grid_box(uint32_t axes, const uint64_t *shape, const uint64_t *edges,
                                      uint64_t number, int64_t *begin, int64_t *end) {
     uint32_t axis;
@@ -153,8 +153,8 @@ static inline int wavetrain_grid_box(uint32_t axes, const uint64_t *shape, const
 
 /* ---- Rows of many files ------------------------------------------------------------------------
  *
- * Files whose rows are one array, the first file's first: rows of it, cut where files end. Files
- * may have different numbers of rows, and none. */
+ * Files whose rows are one array, the first file's first: rows of it, cut at the ends of files.
+ * Files may have different numbers of rows, and none. */
 
 typedef struct wavetrain_piece {
     uint64_t file;       /* its number, from 0 */
@@ -162,8 +162,8 @@ typedef struct wavetrain_piece {
     uint64_t at;         /* the first of them, counted from the first row that was asked for */
 } wavetrain_piece;
 
-/* Where a walk is. `left` is for you to look at behind the last piece: not 0 where the files end
- * before the rows that were asked for do. */
+/* The state of a walk. Look at `left` after the last piece: it is not 0 if the files end before the
+ * rows that were asked for. */
 typedef struct wavetrain_cut {
     uint64_t left;             /* rows that are still to come */
     uint64_t skipped;          /* rows between the first row of `file` and the next piece */
@@ -184,7 +184,7 @@ static inline wavetrain_cut wavetrain_cut_at(wavetrain_rows rows, const uint64_t
     return cut;
 }
 
-/* The next piece; 0 where there is none. It looks at each file once, so a walk costs as much as
+/* The next piece; 0 after the last one. It looks at each file once, so a walk costs as much as
  * adding up their rows. */
 static inline int wavetrain_cut_next(wavetrain_cut *cut, wavetrain_piece *piece) {
     for (; cut->left > 0 && cut->file < cut->file_count; cut->file++) {
@@ -260,10 +260,10 @@ public:
     private:
         cut *over_;
     };
-    /* A walk goes through the files once: a second one goes on behind where the first ended. */
+    /* A walk goes through the files once: a second one continues after the end of the first. */
     iterator begin() noexcept { return ++iterator(*this); }
     iterator end() noexcept { return iterator(*this); }
-    /* Rows that did not come: not 0 behind the loop where the files have less. */
+    /* Rows that are missing: not 0 after the loop if the files have fewer. */
     uint64_t left() const noexcept { return walk_.left; }
 
 private:

@@ -1,5 +1,5 @@
-//! Passes over batches whose last chunk is there: which pass a slot is at, and which pieces of it
-//! are handed out.
+//! Passes over batches whose last chunk has been placed: which pass a slot is at, and which pieces
+//! of it are handed out.
 //!
 //! In: a slot that is Finishing, and what a pass has to do on it. Out: pieces, those of the oldest
 //! batch first, each for one job; which pass comes next.
@@ -68,7 +68,7 @@ impl Slots {
         self.waiting[by as usize] |= 1 << slot.0;
     }
 
-    /// Whether there is a piece that nobody has.
+    /// Whether a piece is left that no worker has.
     pub fn has_piece(&self, by: Doer) -> bool {
         self.waiting[by as usize] != 0
     }

@@ -28,7 +28,7 @@ pub enum SlotState {
     Free,
     /// Being planned, read, decoded.
     Filling,
-    /// The last chunk is there, and passes go over it.
+    /// The last chunk has been placed, and passes run on it.
     Finishing,
     /// To be popped.
     Ready,
@@ -38,7 +38,7 @@ pub enum SlotState {
     Held,
     /// Given back, and somebody is to say what it waits for. Its token is dead.
     Releasing,
-    /// Released, and kept by tensors that were not deleted.
+    /// Released, and held by tensors that were not deleted.
     Exported,
     /// Nobody's, once the device has done what was queued before.
     Fenced,
@@ -81,9 +81,9 @@ pub(super) struct SlotRecord {
     pub(super) is_touched: bool,
     /// Record that is looked at first for the next tensor.
     pub(super) next_tensor: u16,
-    /// Tensor records of each field that live, as bits. None unless the slot is kept.
+    /// Tensor records of each field that live, as bits. None unless tensors hold the slot.
     pub(super) tensors: [u8; FIELDS_MAX as usize],
-    /// The time at which its batch was popped, if it is kept.
+    /// The time at which its batch was popped, if tensors hold it.
     pub(super) popped_ns: u64,
 }
 

@@ -23,7 +23,7 @@ pub fn parts(sample_bytes: u64) -> u64 {
 /// Samples of a field, to be read.
 #[derive(Clone, Copy, Debug)]
 pub struct DigestRead {
-    /// Where they lie: addresses of the device.
+    /// Their places: addresses of the device.
     pub samples: Region,
     /// Bytes of each.
     pub sample_bytes: u64,
@@ -75,14 +75,14 @@ impl DeviceEngine {
         let (grid, block) = ([blocks as u32, 1, 1], [BLOCK_THREADS, 1, 1]);
         // SAFETY: these are the kernel's parameters. The samples were written by work that has run
         // and nobody writes them before the batch is popped; the shares are the slot's own, and
-        // nobody looks at them before the event behind the kernel was seen.
+        // nobody looks at them before the event after the kernel was seen.
         let launched = unsafe {
             driver.launch_kernel(self.digest, grid, block, 0, self.post, &mut parameters)
         };
         check(driver, "cuLaunchKernel", launched)
     }
 
-    /// Behind the kernels of all fields of a slot.
+    /// An event after the kernels of all fields of a slot.
     pub fn end_pass(&self, slot: u32) -> Result<(), Fault> {
         self.record_pass(slot, 1)
     }
@@ -92,7 +92,7 @@ impl DeviceEngine {
         self.is_done(self.slots[index(u64::from(slot))].digests[1])
     }
 
-    /// Nanoseconds that they took; 0 where the driver cannot tell.
+    /// Nanoseconds that they took; 0 if the driver cannot tell.
     pub fn pass_ns(&self, slot: u32) -> u64 {
         self.elapsed_ns(self.slots[index(u64::from(slot))].digests)
     }

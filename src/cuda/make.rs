@@ -25,7 +25,7 @@ use core::iter::repeat_n;
 use core::ptr::{NonNull, without_provenance_mut};
 use core::sync::atomic::AtomicU32;
 
-/// Bytes of a unit, of a table of its tiles with what lies behind it, and of a stream, as the
+/// Bytes of a unit, of a table of its tiles with the entry after it, and of a stream, as the
 /// warm-up launches them.
 const UNIT_BYTES: u64 = 512;
 const TILES_BYTES: u64 = 16;
@@ -39,18 +39,18 @@ pub struct Consumer(pub *mut c_void);
 /// The texts of the kernels.
 #[derive(Clone, Copy)]
 pub struct Texts<'a> {
-    /// Of [`ASSEMBLE`].
+    /// Text of [`ASSEMBLE`].
     pub assemble: &'a CStr,
-    /// Of [`LZ4`], where a device decodes.
+    /// Text of [`LZ4`], if a device decodes.
     pub decode: Option<&'a CStr>,
-    /// Of [`ZSTD`], where it decodes frames.
+    /// Text of [`ZSTD`], if it decodes frames.
     pub frames: Option<&'a CStr>,
-    /// Of [`DIGEST`], where digests are asked for.
+    /// Text of [`DIGEST`], if digests are asked for.
     pub digest: Option<&'a CStr>,
 }
 
 impl DeviceEngine {
-    /// Takes everything that a loader needs of the device, into `place`; nothing where that fails.
+    /// Takes everything that a loader needs of the device, into `place`; nothing if that fails.
     #[inline(never)] // what it makes is not to stand on the stack a second time
     pub fn open(
         (place, fences): (&mut Option<DeviceEngine>, &'static mut [Fences]),
@@ -172,7 +172,7 @@ impl DeviceEngine {
             self.decoding = stream(greatest)?;
         }
         *self.detour.lock() = stream(least)?;
-        // Each lies where close finds it before the next is made.
+        // Each is stored for close before the next is made.
         self.copies.extend(repeat_n([Event::NULL; 2], index(self.sizes.slabs.into())));
         let decodes = self.decodes.iter_mut().filter(|_| self.sizes.streams > 0);
         for place in self.copies.iter_mut().chain(&mut self.kernels).chain(decodes).flatten() {
@@ -302,11 +302,11 @@ impl DeviceEngine {
         Ok(())
     }
 
-    /// Gives everything back, once what is queued has run. A driver that fails here keeps what it
-    /// has: there is nobody left to tell, and the process may be ending.
+    /// Gives everything back, once what is queued has run. A driver that fails in this call keeps
+    /// its resources: nobody is left to report it to, and the process may be ending.
     pub fn close(&self) {
         let driver = self.context.driver;
-        // Of an open that failed something may be queued.
+        // An open that failed may have left work queued.
         let _ = self.drain(true);
         // A driver may report old failures from any call, without making it; all is lost if this
         // one is not made.

@@ -2,7 +2,7 @@
 //!
 //! In: the bytes of one chunk. Out: a checked [`Header`], decoded blocks, or the whole chunk.
 //! Invariant: a [`Header`] exists only for bytes whose every field was checked against their real
-//! length, and each offset and size behind it is checked again before it is used.
+//! length, and each offset and size after it is checked again before it is used.
 //!
 //! Layout (c-blosc README_CHUNK_FORMAT.rst): 16 bytes of header, one little-endian i32 per block
 //! with the block's offset from the start of the chunk, then streams, each an i32 size and that
@@ -46,7 +46,7 @@ const SPLIT_TYPESIZE_MAX: u32 = 16;
 /// Fewest elements of a block that blosc splits.
 const SPLIT_ELEMENTS_MIN: u32 = 128;
 
-/// What compressed the streams of a chunk.
+/// The compressor of a chunk's streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compressor {
     /// blosc's own.
@@ -72,13 +72,13 @@ pub struct Header {
     pub cbytes: u32,
     /// Number of blocks; 0 for an empty chunk.
     pub block_count: u32,
-    /// Streams of each whole block: 1, or `typesize` where blocks are split.
+    /// Streams of each whole block: 1, or `typesize` if blocks are split.
     pub split_count: u32,
-    /// The payload lies behind the header as it is: no offsets, no streams, no filter.
+    /// The payload follows the header as it is: no offsets, no streams, no filter.
     pub memcpyed: bool,
     /// The filter of every block.
     pub shuffle: Shuffle,
-    /// What the streams are.
+    /// The kind of the streams.
     pub compressor: Compressor,
 }
 
@@ -101,7 +101,7 @@ impl Header {
         u64::from(whole) * u64::from(self.split_count) + u64::from(tail)
     }
 
-    /// What the filter may have done to a block.
+    /// The filter that a block may have.
     fn filter(&self) -> BlockFilter {
         match (self.shuffle, self.typesize) {
             (Shuffle::None, _) | (Shuffle::Bytes, 1) => BlockFilter::NONE,
@@ -109,7 +109,7 @@ impl Header {
         }
     }
 
-    /// First byte that a stream may take: behind the header and the offsets.
+    /// First byte that a stream may take: after the header and the offsets.
     fn streams_first(&self) -> u64 {
         HEADER_BYTES as u64 + 4 * u64::from(self.block_count)
     }
@@ -206,7 +206,7 @@ fn check_sizes(header: &Header, why: &mut Why) -> Result<(), Status> {
     Ok(())
 }
 
-/// The block size that a chunk claims in its header; 0 where there is none.
+/// The block size that a chunk claims in its header; 0 if it has none.
 pub fn blocksize_unchecked(bytes: &[u8]) -> u64 {
     if bytes.len() < HEADER_BYTES { 0 } else { u64::from(u32_at(bytes, 8)) }
 }
@@ -230,7 +230,7 @@ pub fn decode<'a>(
 }
 
 /// As [`decode`]; but where `want` keeps the filter, whole blocks come out as they were compressed,
-/// each where it would lie without its filter, and `scratch` is left alone.
+/// each at the place that it would have without its filter, and `scratch` is left alone.
 pub(super) fn decode_as<'a>(
     decoder: &mut Decoder,
     chunk: Compressed<'a>,
@@ -312,7 +312,7 @@ fn decode_block(
 }
 
 impl Block<'_> {
-    /// Where its first stream begins.
+    /// The offset of its first stream.
     fn start(&self, why: &mut Why) -> Result<usize, Status> {
         let Block { bytes, header, number, .. } = *self;
         assert!(!header.memcpyed);
@@ -331,7 +331,7 @@ impl Block<'_> {
         index(u64::from(header.block_bytes(number) / header.block_streams(number)))
     }
 
-    /// The bytes of the stream at `at` in the chunk, behind its size, which is checked.
+    /// The bytes of the stream at `at` in the chunk, after its size, which is checked.
     fn stream(&self, at: usize, why: &mut Why) -> Result<Range<usize>, Status> {
         let (Block { bytes, number, .. }, first) = (*self, at + size_of::<i32>());
         let Some(size) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else {
@@ -379,7 +379,7 @@ fn read_streams(
 }
 
 /// Tells the sink of the streams of a chunk that hold the needed bytes, whole blocks of them, for a
-/// decoder elsewhere. What [`decode_as`] refuses before it decompresses is refused.
+/// decoder elsewhere. A chunk that [`decode_as`] refuses before it decompresses is refused.
 pub(super) fn walk(chunk: &Walkable<'_>, sink: &mut dyn Sink) -> Result<Walked, Unfit> {
     let Walkable { bytes, chunk_bytes, span, max_substreams, .. } = *chunk;
     let (why, broken) = (&mut Why::new(), |_| Unfit::Broken);

@@ -3,7 +3,7 @@
 use crate::base::status::{Status, Why};
 use crate::fail;
 
-/// Decodes `source` and returns how many bytes of `target` it filled. DECODE where the stream is
+/// Decodes `source` and returns how many bytes of `target` it filled. DECODE if the stream is
 /// broken, cut, or holds more than the target, which then holds anything.
 pub fn decompress(source: &[u8], target: &mut [u8], why: &mut Why) -> Result<usize, Status> {
     crate::loops::blosclz::decompress(source, target).map_err(|broken| {

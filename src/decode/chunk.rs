@@ -1,15 +1,15 @@
-//! What codecs are given and what they give: parts of a chunk, the scratch for them, and the errors
-//! that all of them have.
+//! The inputs and outputs of codecs: parts of a chunk, the scratch for them, and the errors that
+//! all of them have.
 
 use crate::base::status::{Status, Why};
 use crate::loops::unshuffle::Shuffle;
 use crate::records::{ChunkBytes, Span};
 use core::fmt;
 
-/// Bytes of a checksum before or behind the bytes that it covers.
+/// Bytes of a checksum before or after the bytes that it is of.
 pub(super) const SUM_BYTES: usize = 4;
 
-/// What decoding works in.
+/// The memory that decoding works in.
 pub struct Scratch<'a> {
     /// For the decoded chunk: at least [`target_need`](super::target_need) bytes.
     pub target: &'a mut [u8],
@@ -31,7 +31,7 @@ pub struct Want {
 pub(super) struct Compressed<'a> {
     /// The chunk.
     pub bytes: &'a [u8],
-    /// What is wanted of it.
+    /// The part of it to decode.
     pub want: Want,
     /// Most streams of a blosc chunk; 0: no limit.
     pub max_substreams: u32,
@@ -42,8 +42,8 @@ pub(super) struct Compressed<'a> {
 /// The filter that blocks of a chunk still have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockFilter {
-    /// What it did, as [`Shuffle::of_block`] says of each block. Not `Bytes` of elements of one
-    /// byte.
+    /// The shuffle, as [`Shuffle::of_block`] gives it for each block. Not `Bytes` of elements of
+    /// one byte.
     pub shuffle: Shuffle,
     /// Bytes of a block; the last one of the chunk may be shorter. 0 without a filter.
     pub block_bytes: u32,

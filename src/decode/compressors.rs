@@ -22,8 +22,9 @@ enum Decode {
 /// Tells a sink of the streams of a chunk.
 type Walk = fn(&Walkable<'_>, &mut dyn Sink) -> Result<Walked, Unfit>;
 
-/// What undoes a codec, and what walks its streams if a device decodes them; None of those that
-/// compress nothing. Metadata has to say that LZ4 or zstd is in blosc for a device to take it.
+/// The functions that undo a codec, and that walk its streams if a device decodes them; None of
+/// those that compress nothing. Metadata has to say that LZ4 or zstd is in blosc for a device to
+/// take it.
 fn row(codec: Codec) -> Option<(Decode, Option<Walk>)> {
     use Decode::{Part, Whole};
     Some(match codec {
@@ -41,7 +42,7 @@ fn row(codec: Codec) -> Option<(Decode, Option<Walk>)> {
     })
 }
 
-/// What finds the streams of what a codec made, if a device decodes them.
+/// The function that finds the streams of encoded bytes, if a device decodes them.
 pub(super) fn walk_of(codec: Codec) -> Option<Walk> {
     row(codec)?.1
 }

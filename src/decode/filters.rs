@@ -1,14 +1,14 @@
 //! Chunks whose codecs say in the metadata what they did: numcodecs' filters, and its checksums of
-//! other kinds than crc32c behind the bytes.
+//! other kinds than crc32c after the bytes.
 //!
 //! In: the encoded chunk, whole. Out: the whole chunk. Invariant: every codec but a compressor gets
 //! as many bytes as it made of what the codec before it made, counted from the chunk's own size, so
 //! that no size of the data is trusted; a checksum is looked at before what it covers is used.
 //!
 //! Bytes go back and forth between the two halves of the scratch, each as large as
-//! `record.working_bytes()`. Worked example: `delta`, `shuffle`, `zstd`. The frame goes to the
-//! target, which the shuffle is undone from into the block, and the deltas from there into the
-//! target.
+//! `record.working_bytes()`. Worked example: `delta`, `shuffle`, `zstd`. The frame is decoded into
+//! the target; the shuffle is undone from the target into the block, and the deltas from the block
+//! into the target.
 
 use super::chunk::{Compressed, SUM_BYTES, Scratch, Want, expect_sum};
 use super::compressors::decompress;
@@ -25,12 +25,12 @@ use crate::loops::unshuffle::{Shuffle, unshuffle};
 use crate::records::{ArrayRecord, ChunkBytes, Codec, Filter, Span, Sum, SumKind};
 use core::ops::Range;
 
-/// Whether chunks of `record` are decoded here.
+/// Whether this module decodes chunks of `record`.
 pub(super) fn is_here(record: &ArrayRecord) -> bool {
     record.codecs.iter().any(|codec| matches!(codec, Codec::Sum(_) | Codec::Filter(_)))
 }
 
-/// Where the bytes are that the next codec is undone from.
+/// The place of the bytes that the next codec is undone from.
 enum Place<'a> {
     /// A part of the encoded chunk.
     Encoded(&'a [u8]),
@@ -44,8 +44,8 @@ struct Halves<'a> {
     back: &'a mut [u8],
 }
 
-/// Decodes the whole chunk `encoded` of `record`. What a codec other than a checksum made ends up
-/// at the start of the target.
+/// Decodes the whole chunk `encoded` of `record`. The output of a codec other than a checksum ends
+/// up at the start of the target.
 pub(super) fn decode<'a>(
     decoder: &mut Decoder,
     record: &ArrayRecord,
@@ -69,8 +69,8 @@ pub(super) fn decode<'a>(
             }
             Codec::Crc32c | Codec::Sum(_) => verified_place(*codec, place, expected, &halves, why)?,
             _ => {
-                // Metadata let no filter stand behind a compressor, but of the chunks of a
-                // rectilinear grid it looked at the largest alone.
+                // Metadata allow no filter after a compressor, but their check looks only at the
+                // largest chunk of a rectilinear grid.
                 let (Some(expected), Place::Encoded(source)) = (expected, place) else {
                     broken!(why, "chunk is not whole elements of its filters");
                 };
@@ -83,7 +83,7 @@ pub(super) fn decode<'a>(
         Place::Encoded(bytes) => bytes,
         Place::Front(Range { start: 0, end }) => &halves.front[..end],
         Place::Front(range) => {
-            // Who keeps the chunk keeps it from the start of the target.
+            // The cache stores the chunk from the start of the target.
             let bytes = range.len();
             halves.front.copy_within(range, 0);
             &halves.front[..bytes]
@@ -93,8 +93,8 @@ pub(super) fn decode<'a>(
     Ok(ChunkBytes { bytes, first: 0 })
 }
 
-/// Decompresses all `expected` bytes of `source` into the front; what blosc only copied stays where
-/// it is.
+/// Decompresses all `expected` bytes of `source` into the front; bytes that blosc only copied are
+/// not moved.
 fn decompressed<'a>(
     decoder: &mut Decoder,
     codec: Codec,
@@ -118,7 +118,7 @@ fn decompressed<'a>(
     Ok(Place::Encoded(&source[first..][..expected]))
 }
 
-/// Undoes a filter from where the bytes are into the back, which is the front then. `sizes` are
+/// Undoes a filter from the place of the bytes into the back, which is the front then. `sizes` are
 /// those that the filter was given and made.
 fn undo<'a>(
     codec: Codec,
@@ -154,7 +154,7 @@ fn undo<'a>(
     Ok(Place::Front(0..index(decoded)))
 }
 
-/// What is wrong with filtered bytes of the right size.
+/// The fault of filtered bytes of the right size.
 enum Fault {
     /// A float that becomes an integer that cannot hold it.
     Range(f64),
@@ -206,8 +206,8 @@ fn verified_place<'a>(
     }
 }
 
-/// Where the bytes are that the checksum `codec` in `bytes` covers, if it is right; `expected` is
-/// their length where it is known.
+/// The place of the bytes that the checksum `codec` in `bytes` is of, if it is right; `expected` is
+/// their length if it is known.
 pub(super) fn verified(
     codec: Codec,
     bytes: &[u8],

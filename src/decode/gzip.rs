@@ -1,8 +1,8 @@
-//! gzip members (RFC 1952), one behind the other.
+//! gzip members (RFC 1952), one after the other.
 //!
 //! In: a whole chunk. Out: the bytes of its members, or a status with the reason. Invariant: each
-//! member's CRC-32 and length are verified, and every byte of the source is accounted for: behind a
-//! member comes another one or zeroes, as Python's gzip module has it, and nothing else.
+//! member's CRC-32 and length are verified, and every byte of the source is accounted for: a member
+//! is followed by another one or by zeroes, as in Python's gzip module, and by nothing else.
 //!
 //! Layout: 10 bytes of header, then as its flags say an extra field, a name, a comment and 16 bits
 //! of the header's CRC-32; deflate data; the CRC-32 and the length modulo 2^32 of what it holds.
@@ -24,12 +24,12 @@ const FLAGS_RESERVED: u8 = 0xE0;
 /// Bytes of a header without optional parts.
 const HEADER_BYTES: usize = 10;
 
-/// Bytes behind the deflate data of a member.
+/// Bytes after the deflate data of a member.
 const TRAILER_BYTES: usize = 8;
 
-/// Decodes all members of `source` one behind the other into `target` and returns how many bytes
-/// they gave. DECODE where one is broken, cut, followed by something else, or where they hold more
-/// than the target, which then holds anything.
+/// Decodes all members of `source` one after the other into `target` and returns how many bytes
+/// they gave. DECODE if one is broken, cut, followed by something else, or if they hold more than
+/// the target, which then holds anything.
 pub fn decode(
     inflater: &mut Inflater,
     source: &[u8],
@@ -102,7 +102,7 @@ fn header_bytes(source: &[u8], why: &mut Why) -> Result<usize, Status> {
     Ok(header)
 }
 
-/// Bytes of a header up to its checksum, with the parts that `flags` says; None where it is cut.
+/// Bytes of a header up to its checksum, with the parts that `flags` says; None if it is cut.
 fn optional_limit(source: &[u8], flags: u8) -> Option<usize> {
     let mut limit = HEADER_BYTES;
     if flags & FLAG_EXTRA != 0 {

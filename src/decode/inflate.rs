@@ -3,7 +3,7 @@
 //!
 //! In: deflate data at the front of a slice, or exactly one zlib stream. Out: its bytes in the
 //! target, or a status with the reason. Invariant: the target is the window, so nothing refers to
-//! bytes before it, and nothing is written behind it. A checksum that is there is verified.
+//! bytes before it, and nothing is written after it. A checksum is verified if the stream has one.
 
 use super::chunk::expect_sum;
 use crate::base::status::{Status, Why};
@@ -35,8 +35,8 @@ impl Inflater {
         Inflater { tables: Tables::new() }
     }
 
-    /// Decodes the deflate data at the front of `source` into the front of `target`. DECODE where
-    /// it is broken, cut, or holds more than the target, which then holds anything.
+    /// Decodes the deflate data at the front of `source` into the front of `target`. DECODE if it
+    /// is broken, cut, or holds more than the target, which then holds anything.
     pub fn deflate(
         &mut self,
         source: &[u8],
@@ -47,8 +47,8 @@ impl Inflater {
     }
 
     /// Decodes the zlib stream `source` and returns how many bytes of `target` it filled. DECODE as
-    /// for [`Inflater::deflate`], and where the checksum is wrong or bytes follow it; UNSUPPORTED
-    /// where a dictionary is needed.
+    /// for [`Inflater::deflate`], and if the checksum is wrong or bytes follow it; UNSUPPORTED if a
+    /// dictionary is needed.
     pub fn zlib(
         &mut self,
         source: &[u8],

@@ -11,7 +11,7 @@ use core::ops::Range;
 /// Bytes of the size that numcodecs writes before a block.
 const SIZE_BYTES: usize = 4;
 
-/// Decodes the block `source` and returns how many bytes of `target` it filled. DECODE where it is
+/// Decodes the block `source` and returns how many bytes of `target` it filled. DECODE if it is
 /// broken, cut, or holds more than the target, which then holds anything.
 pub fn block(source: &[u8], target: &mut [u8], why: &mut Why) -> Result<usize, Status> {
     crate::loops::lz4::block(source, target).map_err(|broken| {
@@ -32,7 +32,7 @@ pub(super) fn walk(chunk: &Walkable<'_>, sink: &mut dyn Sink) -> Result<Walked, 
     chunk.walk_one(source.map_err(|_| Unfit::Broken)?, Encoded::Lz4, sink)
 }
 
-/// Where the block lies in a chunk of numcodecs' lz4, which must say that it decodes to `wanted`
+/// The place of the block in a chunk of numcodecs' lz4, whose header must give `wanted` decoded
 /// bytes.
 fn body(source: &[u8], wanted: u64, why: &mut Why) -> Result<Range<usize>, Status> {
     let Some((size, _)) = source.split_first_chunk::<SIZE_BYTES>() else {

@@ -48,14 +48,14 @@ pub fn target_bytes(chunk_bytes: u64) -> u64 {
     align_up(chunk_bytes + (SUM_BYTES * CODECS_MAX) as u64, SCRATCH_ALIGN)
 }
 
-/// Bytes of the target that a chunk of `record` takes that is kept decoded: the chunk, as filters
-/// leave it at its largest, and the checksum that it was compressed with.
+/// Bytes of the target that a chunk of `record` takes in the cache: the chunk, as filters leave it
+/// at its largest, and the checksum that it was compressed with.
 pub fn kept_bytes(record: &ArrayRecord) -> u64 {
     let before = record.codecs.iter().position(|codec| codec.is_compressor());
     before.and_then(|count| record.encoded_bytes(count)).unwrap_or(0).max(record.working_bytes())
 }
 
-/// Bytes of the target that a chunk of `record` takes: none where it is used as it was read.
+/// Bytes of the target that a chunk of `record` takes: none if it is used as it was read.
 pub fn target_need(record: &ArrayRecord) -> u64 {
     let is_in_place = record.codecs.iter().all(|codec| codec.is_sum());
     if is_in_place { 0 } else { target_bytes(record.working_bytes()) }
@@ -74,11 +74,11 @@ pub fn block_need(record: &ArrayRecord, encoded: &[u8]) -> u64 {
 }
 
 /// Decodes one chunk of `record`, at least the bytes `need` of it. `encoded` is the whole chunk as
-/// it lies in its file, or exactly the bytes `need` where `record.is_read_partly()`.
-/// `max_substreams` limits the streams of a blosc chunk (0: no limit). Sizes are checked at every
-/// step; what a checksum covers is decoded whole and verified, and so are the codecs that cannot do
-/// otherwise (lz4); of the others, what lies behind the last needed byte (zstd) or in other blocks
-/// (blosc) is not looked at.
+/// it lies in its file, or exactly the bytes `need` if `record.is_read_partly()`. `max_substreams`
+/// limits the streams of a blosc chunk (0: no limit). Sizes are checked at every step; what a
+/// checksum covers is decoded whole and verified, and so are the codecs that cannot do otherwise
+/// (lz4); bytes of the others after the last needed byte (zstd) or in other blocks (blosc) are not
+/// looked at.
 pub fn decode_chunk<'a>(
     decoder: &mut Decoder,
     record: &ArrayRecord,

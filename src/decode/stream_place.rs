@@ -12,9 +12,9 @@ use core::ops::Range;
 pub struct StreamPlace {
     /// Its bytes in the encoded chunk.
     pub source: Range<usize>,
-    /// What they decode to in the chunk.
+    /// The bytes of the chunk that they decode to.
     pub target: Range<usize>,
-    /// What they are.
+    /// Their kind.
     pub kind: Encoded,
 }
 
@@ -29,7 +29,7 @@ pub enum Encoded {
     Zstd(Measured),
 }
 
-/// What the streams of a chunk decode to together.
+/// The sizes of all streams of a chunk together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Walked {
     /// These bytes of the chunk.

@@ -1,9 +1,9 @@
 //! The compressed streams of a chunk, found and checked but not decoded: for a decoder elsewhere.
 //!
-//! In: the encoded chunk, the bytes of it that are needed. Out: where each stream lies in the
-//! encoded chunk and in the decoded one, and what filter is left then. Invariant: what is found
-//! here lies inside of the chunk; what [`super::decode_chunk`] refuses before it decompresses is
-//! refused here too. Why does not matter: whoever decodes it then says that.
+//! In: the encoded chunk, the bytes of it that are needed. Out: the place of each stream in the
+//! encoded chunk and in the decoded one, and the filter that is left then. Invariant: every place
+//! that is found lies inside of the chunk; a chunk that [`super::decode_chunk`] refuses before it
+//! decompresses is refused, too. Why does not matter: whoever decodes it then says that.
 
 use super::compressors::walk_of;
 use super::filters::verified;

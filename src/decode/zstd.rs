@@ -52,8 +52,8 @@ impl Context {
         NonNull::new(context).map(|context| Context { context }).ok_or(Status::Internal)
     }
 
-    /// Decodes all frames of `source`, skippable ones skipped, one behind the other into `target`
-    /// and returns how many bytes they gave, at most `target.len()`. DECODE where the frames are
+    /// Decodes all frames of `source`, skippable ones skipped, one after the other into `target`
+    /// and returns how many bytes they gave, at most `target.len()`. DECODE if the frames are
     /// broken, cut, hold more than the target, or need a dictionary; the target then holds
     /// anything.
     pub fn decompress(
@@ -77,9 +77,9 @@ impl Context {
     }
 
     /// Decodes the first `limit` bytes at least of the chunk `source` into `target`, which is as
-    /// long as the whole chunk, and returns how many bytes are there.
+    /// long as the whole chunk, and returns how many bytes it holds then.
     ///
-    /// A single frame that declares exactly the target's size and has no checksum stops behind the
+    /// A single frame that declares exactly the target's size and has no checksum stops after the
     /// block (128 KiB at most) that holds the last needed byte; what follows is not looked at.
     /// Every other chunk is decoded whole, and must give exactly the target; so is one that the
     /// decoder of single blocks refuses, because libzstd's takes more as a whole (raw and repeated
@@ -112,7 +112,7 @@ impl Context {
         Ok(Filtered::plain(ChunkBytes { bytes: &target[..count], first: 0 }))
     }
 
-    /// The first blocks of one frame, until `limit` bytes are there; None where one is refused.
+    /// The first blocks of one frame, until `limit` bytes are decoded; None if one is refused.
     fn blocks(&mut self, source: &[u8], target: &mut [u8], limit: usize) -> Option<usize> {
         let context = self.context.as_ptr();
         // SAFETY: the context is ours; a step that was left unfinished is forgotten.
@@ -151,7 +151,7 @@ pub(super) fn walk(chunk: &Walkable<'_>, sink: &mut dyn Sink) -> Result<Walked, 
     chunk.walk_one(0..chunk.bytes.len(), kind, sink)
 }
 
-/// How many bytes zstd says that it wrote, of so many that it may; None where it failed.
+/// How many bytes zstd says that it wrote, of so many that it may; None if it failed.
 fn done(result: usize, bytes_max: usize) -> Option<usize> {
     // SAFETY: a pure function of its argument.
     let is_error = unsafe { zstd_sys::ZSTD_isError(result) } != 0;
@@ -203,7 +203,7 @@ fn declared_bytes(source: &[u8]) -> Option<u64> {
 }
 
 #[cfg(test)]
-/// What tests of other modules need to make and decode frames.
+/// Functions with which tests of other modules make and decode frames.
 pub mod test_support {
     use super::*;
     use std::boxed::Box;

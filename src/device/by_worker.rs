@@ -5,9 +5,9 @@
 pub enum ByWorker {
     /// The config says so, or the caps left no room for a device that decodes.
     Off,
-    /// No device decodes the codecs of its array, or only where the config insists.
+    /// No device decodes the codecs of its array, or only if the config insists.
     Codec,
-    /// It is kept decoded.
+    /// It is cached.
     Kept,
     /// Boxes read less of it than lies in the file.
     Unneeded,
@@ -30,6 +30,6 @@ pub enum ByWorker {
 /// Refusals after which all chunks of an array go to workers.
 pub const REFUSALS_MAX: u32 = 8;
 
-/// The largest stream, decoded, that a device is given where it need not be: a warp decodes it
-/// alone, and the whole wave waits for the last.
+/// The largest stream, decoded, that a device is given if a worker may decode it, too: a warp
+/// decodes it alone, and the whole wave waits for the last.
 pub const AUTO_STREAM_BYTES: u64 = 256 << 10;

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! A slab is page-locked host memory, a resident wave the device memory that it is copied to. Data
-//! lies in front of the units, so that one copy takes what is used of both; behind the wave lies
-//! what the device alone has, the bytes that it decodes:
+//! lies in front of the units, so that one copy takes what is used of both; after the wave lie the
+//! bytes that the device decodes, which it alone has:
 //!
 //! ```text
 //!  0      first                 data_bytes                                     bytes()
@@ -28,7 +28,7 @@
 //! its last writer is done; the chunks of a slab count as missing in their batches until the
 //! resident wave is done.
 //!
-//! What workers decode of a chunk, and what is left to the kernels, is said in `decode`.
+//! `decode` describes which part of a chunk workers decode and which the kernels.
 
 mod by_worker;
 mod passes;
@@ -53,8 +53,8 @@ pub const UNIT_BYTES: u64 = 512;
 /// they write.
 pub const TILES_BYTES: u64 = 16;
 
-/// What data of a chunk is aligned to, and what it may take beside its own bytes, so that elements
-/// lie in a slab as they lie in the chunk.
+/// The alignment of a chunk's data, and the bytes that it may take besides its own, so that
+/// elements are aligned in a slab as in the chunk.
 pub const DATA_ALIGN: u64 = 16;
 
 /// Sizes of slabs and resident waves, all the same.
@@ -78,12 +78,12 @@ impl Layout {
         align_up(self.streams_at(self.units) + self.streams_bytes(), MEMORY_PAGE_BYTES)
     }
 
-    /// Where the tiles of a slab with so many units begin.
+    /// The offset of the tiles of a slab with so many units.
     pub fn tiles_at(&self, units: u32) -> u64 {
         self.data_bytes + u64::from(units) * UNIT_BYTES
     }
 
-    /// Where its streams begin.
+    /// The offset of its streams.
     pub fn streams_at(&self, units: u32) -> u64 {
         let tiles_bytes = (u64::from(units) + 1) * size_of::<u32>() as u64;
         align_up(self.tiles_at(units) + tiles_bytes, DATA_ALIGN)
@@ -94,7 +94,7 @@ impl Layout {
     }
 }
 
-/// What a job takes of a slab at most.
+/// The most that a job takes of a slab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SlabNeed {
     /// Bytes of data.
@@ -106,13 +106,13 @@ pub struct SlabNeed {
 }
 
 impl SlabNeed {
-    /// What a piece of `bytes` bytes with `units` units takes.
+    /// The need of a piece of `bytes` bytes with `units` units.
     pub fn of(bytes: u64, units: u32) -> SlabNeed {
         let data_bytes = if bytes == 0 { 0 } else { align_up(bytes + DATA_ALIGN, DATA_ALIGN) };
         SlabNeed { data_bytes, units, decoded_bytes: 0 }
     }
 
-    /// The same, where the device decodes it to so many bytes.
+    /// The same, if the device decodes it to so many bytes.
     pub fn decoded_to(self, bytes: u64) -> SlabNeed {
         SlabNeed { decoded_bytes: align_up(bytes, DATA_ALIGN), ..self }
     }
@@ -146,7 +146,8 @@ pub struct SlabPart {
     pub decoded: u64,
     /// How large it is.
     pub need: SlabNeed,
-    /// There is none in a library without devices, so what is done with one is left out, too.
+    /// A library without devices has no value of this type, so the code for devices is left out,
+    /// too.
     pub devices: Devices,
 }
 
@@ -189,12 +190,12 @@ impl Slab {
     }
 }
 
-/// What is submitted: of a slab to a resident wave.
+/// A submission: bytes of a slab to a resident wave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Submission {
-    /// From here.
+    /// The slab that is copied.
     pub slab: u32,
-    /// To there.
+    /// The resident wave that gets it.
     pub resident: u32,
     /// First byte to copy.
     pub first: u64,
@@ -290,8 +291,8 @@ impl Slabs {
         assert!(need.fits(&self.layout));
         if let Some(filling) = self.filling {
             let slab = &self.slabs[filling as usize];
-            // Nothing is gained by keeping it open where this has no room: parts are taken in the
-            // order of the plan. And where writers come and go without an end, a device without
+            // Nothing is gained by keeping it open if this has no room: parts are taken in the
+            // order of the plan. And if writers follow each other without an end, a device without
             // work waits for those of a slab that is worth it, and for no further ones.
             let is_wanted = self.busy_count() == 0 && self.is_worth(slab) && self.has_free();
             if is_wanted || !self.fits_in(slab, need) {
@@ -358,7 +359,7 @@ impl Slabs {
         Some(self.late[self.slabs.len() + resident as usize]).filter(|row| *row != NO_ROW)
     }
 
-    /// Row of the one behind another.
+    /// Row of the one after another.
     pub fn next_late(&self, row: u32) -> Option<u32> {
         Some(self.late_next[row as usize]).filter(|row| *row != NO_ROW)
     }
@@ -393,7 +394,7 @@ impl Slabs {
     fn is_worth(&self, slab: &Slab) -> bool {
         let data_bytes = self.layout.data_bytes;
         let used = data_bytes - slab.first;
-        // However much more there is to decode to, a device without work is not kept waiting.
+        // A device without work does not wait, however many more bytes are to be decoded.
         let decoded = self.layout.decoded_bytes.min(2 * data_bytes);
         used >= data_bytes / 4
             || slab.units >= self.layout.units / 4

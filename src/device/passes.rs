@@ -1,7 +1,7 @@
 //! Passes: the frames of a wave, cut so that the scratch of each part fits one arena.
 //!
-//! In: frames in the order of their streams, with what their blocks need. Out: passes, and where in
-//! the arena the scratch of each frame begins. Invariant: frames of a pass lie apart in the arena;
+//! In: frames in the order of their streams, with what their blocks need. Out: passes, and the
+//! offset of each frame's scratch in the arena. Invariant: frames of a pass lie apart in the arena;
 //! a frame that fits none is in no pass.
 //!
 //! All passes of all waves share the arena: they run one after the other, on one stream.
@@ -23,7 +23,7 @@ pub struct Passes {
 
 impl Passes {
     /// Takes a frame, which is stream `number` of the wave, into an arena of `units` units: its
-    /// `source` says how many it needs. The place of its first block's record behind all streams,
+    /// `source` says how many it needs. The place of its first block's record after all streams,
     /// and of its scratch.
     pub fn take(&mut self, number: u32, frame: &mut Stream, units: u64) -> Option<(u32, u32)> {
         let need = frame.source;

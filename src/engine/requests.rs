@@ -27,9 +27,9 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// One box of a sample as push takes it.
 pub struct Request {
-    /// Normalised uri; not looked at where the box is fed.
+    /// Normalised uri; not looked at if the box reads memory.
     pub uri: Uri,
-    /// What is fed: its axes are the box's, where that has any.
+    /// What is fed: its axes are the box's, if that has any.
     pub fed: Fed,
     /// Axes of the box.
     pub rank: usize,
@@ -39,7 +39,7 @@ pub struct Request {
     pub end: [i64; RANK_MAX],
     /// Field that it goes to.
     pub field: u32,
-    /// By axis of the field: where its first place goes.
+    /// By axis of the field: the target of its first place.
     pub at: [u64; RANK_MAX],
     /// By axis of the box: elements from one place to the next; 0 is 1.
     pub step: [i64; RANK_MAX],
@@ -49,7 +49,7 @@ pub struct Request {
     pub boxes: u32,
     /// The caller's tag.
     pub tag: u64,
-    /// What a box that was checked reads, and which places of its field that goes to.
+    /// The range that a checked box reads, and the places of its field that get it.
     pub shape: BoxShape,
 }
 
@@ -90,7 +90,7 @@ impl Request {
 /// So many threads fill samples of several boxes at a time.
 const DRAFTS: u64 = 2;
 
-/// Drafts for the threads that push; none where a sample has one box.
+/// Drafts for the threads that push; none if a sample has one box.
 pub struct Drafts {
     drafts: &'static [Mutex<Draft>],
     /// How many were taken so far.
@@ -319,7 +319,7 @@ fn add_drafted(state: &mut State, draft: &Draft) -> Result<(), Full> {
     draft.boxes().try_for_each(|new| state.queue.add_box(&new))
 }
 
-/// Whether kernels can read memory of a device where it lies.
+/// Whether kernels can read memory of a device in place.
 fn check_device(engine: Option<&DeviceEngine>, device: i32, why: &mut Why) -> Result<(), Status> {
     let fed = format_args!("tensor.device = {device}");
     match engine.map(DeviceEngine::device) {
@@ -364,7 +364,7 @@ fn walk_failure(
 /// The axis of the field that each axis of a box becomes.
 type FieldAxes = ArrayVec<Option<usize>, RANK_MAX>;
 
-/// Whether the box has the shape of a sample, apart from dropped axes of extent 1; where parts are
+/// Whether the box has the shape of a sample, apart from dropped axes of extent 1; if parts are
 /// taken, it may be a part, whose last axes are those of the field.
 ///
 /// Worked example: sample shape [64, 64], box extents [1, 1, 64, 64]: both leading axes are

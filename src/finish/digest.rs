@@ -99,7 +99,7 @@ fn of(shared: &Shared) -> Digests<'_> {
     Digests::new(&shared.views.rows, sizes, shared.settings.config.samples_per_batch)
 }
 
-/// What a piece reads of a field of a batch, and where what comes of it goes.
+/// The bytes that a piece reads of a field of a batch, and the places of its results.
 pub struct Part {
     pub field: u32,
     /// First sample.
@@ -131,8 +131,8 @@ impl Part {
         if is_last { u64::from(self.samples) * size_of::<u64>() as u64 } else { 0 }
     }
 
-    /// What comes of its bytes: of whole samples their digests, which go to the table, and what
-    /// these add to the field's sum; of a part of a sample its share.
+    /// The result of its bytes. Digests of whole samples go to the table, and their part of the
+    /// field's sum is returned; for a part of a sample it is its share.
     pub fn read(&self, bytes: &[u8]) -> u64 {
         let level = Level::here();
         if self.is_part() {
@@ -167,7 +167,7 @@ struct Cut {
     sample_bytes: u64,
     /// Parts of a sample.
     parts: u64,
-    /// Samples of a piece; 1 where samples have parts.
+    /// Samples of a piece; 1 if samples have parts.
     samples: u32,
 }
 
@@ -184,7 +184,7 @@ pub struct Digests<'a> {
 }
 
 impl Digests<'_> {
-    /// Of fields whose samples have so many bytes each.
+    /// Makes the digests of fields whose samples have so many bytes each.
     pub fn new(
         rows: &SlotRows,
         sample_bytes: impl Iterator<Item = u64>,

@@ -14,7 +14,7 @@ fn kernels(piece: &Piece) -> &'static Kernels {
     kernels
 }
 
-/// Queues the passes that wait; whether there was one. In an entered context.
+/// Queues the passes that wait; whether one was found. In an entered context.
 pub fn queue(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
     let mut progress = false;
     // Ends: the next pass of a slot begins when this thread has seen that the one before has run.

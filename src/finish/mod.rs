@@ -1,5 +1,5 @@
-//! Passes over batches whose last chunk is there, before they are popped. A new pass is a file here
-//! and a row of [`PASSES`].
+//! Passes over batches whose last chunk has been placed, before they are popped. A new pass is a
+//! file of this room and a row of [`PASSES`].
 //!
 //! In: a slot that is Finishing, which `state::whole` leads through the list. Out: its rows, as the
 //! pass left them, and what the pass found. A pass is cut into pieces. Workers do them; on a device
@@ -20,7 +20,7 @@ use crate::state::{Pass, State};
 /// All passes, in the order in which they go over a slot.
 pub static PASSES: [Pass; 2] = [patch::PASS, digest::PASS];
 
-/// The next piece for a worker, if there is room for what it does.
+/// The next piece for a worker, if its memory has room.
 pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
     let piece = state.slots.next_piece(Doer::Workers)?;
     let slab = state.reserve(shared, SlabNeed::of(0, piece.units)).ok()?;

@@ -11,8 +11,8 @@
 //!   one lstat per file, which is all of a file that was likely absent;
 //! - so are the folders above it: one lstat per folder and batch.
 //!
-//! Invariant: within a batch an array that was gone, or a file that was found, stays no reason for
-//! missing data when it is there, or absent, later.
+//! Invariant: within a batch an array that was gone, or a file that was found, is not a reason for
+//! missing data when it exists, or is absent, later.
 
 use crate::base::indexes::{ArraySlot, FileSlot};
 use crate::base::status::{Status, Why};
@@ -42,7 +42,7 @@ pub fn look_above_one(lock: &Lock, question: &Question, path: &Path, why: &mut W
 }
 
 /// The same, with what was known before of what lies above the file. A flat file has no missing
-/// chunks: it was there, whole. `is_nothing`: there is no link to nothing at the path either.
+/// chunks: it existed, whole. `is_nothing`: the path is not a link to nothing either.
 pub fn look_above(
     lock: &Lock,
     (question, known): (&Question, &Known),
@@ -69,7 +69,7 @@ pub fn look_above(
 /// The findings of looks before this one.
 #[derive(Clone, Copy)]
 pub struct Known {
-    /// This batch looked that the array is there.
+    /// This batch found that the array exists.
     is_checked: bool,
     /// This batch found it, or a folder of it, gone.
     was_gone: bool,
@@ -137,8 +137,8 @@ pub fn refuse_unstable(path: &Path, is_there: bool, why: &mut Why) -> Status {
 const UNSTABLE: &str = "its chunks are not missing data while the store comes and goes, or is \
                         written: reset the loader once it is still";
 
-/// A file was found, or the nearest folder above it that was there before: what is absent below it
-/// is missing data, in this batch.
+/// A file was found, or the nearest folder above it that existed before: what is absent below it is
+/// missing data, in this batch.
 pub fn note_folders(shared: &Shared, state: &mut State, question: &Question, is_found: bool) {
     if !shared.store.row.has_folders {
         return;
@@ -152,7 +152,7 @@ pub fn note_folders(shared: &Shared, state: &mut State, question: &Question, is_
     }
 }
 
-/// The array is still there, and was in all of this batch.
+/// The array still exists, and did in all of this batch.
 fn check_array(lock: &Lock, question: &Question, known: &Known, why: &mut Why) -> Checked {
     if known.is_checked && !known.was_gone {
         return Ok(());
@@ -171,7 +171,7 @@ fn check_array(lock: &Lock, question: &Question, known: &Known, why: &mut Why) -
     })
 }
 
-/// The nearest folder above the file in which a file was found before is still there.
+/// The nearest folder above the file in which a file was found before still exists.
 fn check_folder(
     lock: &Lock,
     question: &Question,
@@ -223,7 +223,7 @@ fn check_spelling(
     wrong.map_or(Ok(()), |wrong| Err(refuse_spelling(shared, question, record, wrong, why)))
 }
 
-/// The spelling of the files in the array's folder, where all of them are spelled otherwise.
+/// The spelling of the files in the array's folder, if all of them are spelled otherwise.
 #[inline(never)] // its paths are not to stand on the stack of all that follows
 fn list_spellings(
     shared: &Shared,
@@ -241,8 +241,8 @@ fn list_spellings(
     Ok(other.filter(|_| !is_own))
 }
 
-/// The spelling with the other separator, if the file is there by it and nobody lists its folder.
-/// Only the first absences of an array are asked about.
+/// The spelling with the other separator, if a file has it and nobody lists its folder. Only the
+/// first absences of an array are asked about.
 #[inline(never)] // its paths are not to stand on the stack of all that follows
 fn ask_for_other(lock: &Lock, question: &Question, record: &ArrayRecord) -> Option<Spelling> {
     let (shared, array) = (lock.shared, question.array);
@@ -332,7 +332,7 @@ fn check_file(
     }
 }
 
-/// The folders above the file are there, or absent and no links to nothing.
+/// The folders above the file exist, or are absent and not links to nothing.
 fn check_folders(
     lock: &Lock,
     question: &Question,
@@ -346,7 +346,7 @@ fn check_folders(
     }
     let Question { array, array_id, batch_id, .. } = *question;
     for folder in folders_of(record, question.file) {
-        // The nearest one that was there before is still there.
+        // The nearest one that existed before still exists.
         if known.nearest == Some(folder) {
             break;
         }

@@ -75,7 +75,7 @@ pub fn into_sink<R>(
     (done, slab.map(|sink| sink.finish(shared)))
 }
 
-/// What assembling the chunks of one array takes.
+/// The state that assembling the chunks of one array takes.
 pub struct Assembler<'a> {
     pub boxes: Boxes<'a>,
     /// The place that they go to.
@@ -125,8 +125,8 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// Decodes once what the tasks `mates`, which are one chunk, need of it together. None where
-    /// each is to be decoded for itself: what is refused must not depend on what others need.
+    /// Decodes once what the tasks `mates`, which are one chunk, need of it together. None if each
+    /// is to be decoded for itself: what is refused must not depend on what others need.
     fn decode_once<'b>(
         &mut self,
         context: &'b mut DecodeContext,
@@ -203,7 +203,7 @@ impl<'a> Assembler<'a> {
         // All of them are chunks of one array.
         let codec = record.codec_place();
         stats.chunks_decoded[codec].fetch_add(self.decode.count, Relaxed);
-        // What a device assembles it takes the time of itself.
+        // A device measures the time of its own assembling.
         let scatter = match shared.engine() {
             None => &stats.assemble,
             Some(_) => &stats.post_decode,

@@ -63,9 +63,9 @@ pub fn decoded<'b>(
     Ok(ChunkBytes { bytes: &target[..count], first })
 }
 
-/// Brings decoded bytes, which lie at the addresses `found`, to byte `to` of `target`. What nothing
-/// compressed lies in the encoded bytes, what a filter was undone of may lie in a block, and what a
-/// checksum stands before lies behind that.
+/// Brings decoded bytes, which lie at the addresses `found`, to byte `to` of `target`. Uncompressed
+/// chunks lie in the encoded bytes; bytes after a filter may lie in a block; a checksum that
+/// precedes them moves them by its length.
 pub fn bring(found: Range<*const u8>, target: &mut [u8], to: usize, others: [&[u8]; 2]) {
     let count = found.end as usize - found.start as usize;
     let within = |bytes: &[u8]| {

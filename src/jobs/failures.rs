@@ -75,7 +75,7 @@ pub fn fail_task(
 
 /// A file is not the one chunk that it is to be: what it looked like is forgotten, so that the next
 /// sample that needs it finds it as it is then, perhaps written to its end. Nothing of it was ever
-/// decoded. Of a shard other chunks may be kept, so that one must stay what it was.
+/// decoded. Other chunks of a shard may be cached, so its version must stay the same.
 pub fn forget_bad_file(
     shared: &Shared,
     state: &mut State,
@@ -89,7 +89,7 @@ pub fn forget_bad_file(
     }
 }
 
-/// Fails the one chunk of a read of nothing that was to wait for a kept chunk.
+/// Fails the one chunk of a read of no bytes that was to wait for a cached chunk.
 pub fn fail_waiter(lock: &Lock, wave: WaveIndex, op: u32, status: Status, why: &Why) {
     let shared = lock.shared;
     let chunk = shared.tables.ops.read(shared.wave_row(wave, op)).chunk_first;
@@ -164,7 +164,8 @@ pub fn chunk_failure(
     failure
 }
 
-/// A failure of a flat file, which has no chunks of its own. What opens files names them already.
+/// A failure of a flat file, which has no chunks of its own. Errors of opening a file name it
+/// already.
 fn flat_failure(path: &Path, status: Status, why: &Why) -> Failure {
     let (mut failure, path) = (Failure::new(status), Tail(path.as_str(), SHOWN_BYTES));
     let mut shown = Why::new();

@@ -113,7 +113,7 @@ pub struct LeasedFile<'a> {
     pub lease: &'a Lease,
     pub record: &'static ArrayRecord,
     pub read: &'a ReadOp,
-    /// Empty where the descriptor is enough. Not held here, because it is long and this moves.
+    /// Empty if the descriptor is enough. It is borrowed, because it is long and this moves.
     pub path: &'a Path,
     /// Descriptors and state of the file; why it cannot be used.
     pub opened: Result<(Descriptors, FileStat), OpenFault>,
@@ -177,7 +177,7 @@ impl<'a> LeasedFile<'a> {
         let mut result =
             (store.row.read)(store, (open.fd, stat), self.path, target, offset, cached_only);
         if result == Err(STALE) && self.lease.open.is_none() {
-            // It was opened just now: there is no older descriptor to blame.
+            // It was opened just now: no older descriptor can be the cause.
             result = store.read_again((open.fd, stat), self.path, target, offset);
         }
         // A hook is not asked whether the file is what it was, so its no may be the answer.
@@ -187,8 +187,8 @@ impl<'a> LeasedFile<'a> {
         result.map_err(OpenFault::Store)
     }
 
-    /// Looks at the file again once bytes are here, because a chunk's place in a file that was
-    /// rewritten meanwhile is somebody else's place.
+    /// Looks at the file again once bytes are read, because a chunk's place in a file that was
+    /// rewritten meanwhile is another chunk's.
     pub fn check_unchanged(&mut self) -> Result<(), OpenFault> {
         let (open, stat) = self.opened?;
         if self.is_checked.get() || !self.lock.shared.store.row.shows_changes {
@@ -196,7 +196,7 @@ impl<'a> LeasedFile<'a> {
         }
         let mut now = self.lock.shared.store.stat(open.fd, self.path);
         if now == Err(STALE) {
-            // The bytes are here: only their descriptor is of no more use.
+            // The bytes are read: only their descriptor is of no more use.
             let path = self.lock.shared.file_path(self.read.array, self.record, self.read.file);
             now = self.lock.shared.store.stat_path(&path);
         }
@@ -270,7 +270,7 @@ pub fn needed_bytes(shared: &Shared, wave: WaveIndex, read: &ReadOp) -> u64 {
     chunks.map(bytes).sum()
 }
 
-/// The rest of a read on its own, into the slab; where its file is busy it waits among the blocking
+/// The rest of a read on its own, into the slab; if its file is busy it waits among the blocking
 /// ones, or with `for_io` among those that the ring or the host did not bring. What the host has is
 /// asked for.
 pub fn lease_read(

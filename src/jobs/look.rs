@@ -61,7 +61,7 @@ enum Found {
 }
 
 fn look_at(store: &Store, path: &Path) -> Found {
-    // Where there are links, this look tells one to nothing from nothing.
+    // If the store has links, this look distinguishes a link to nothing from an absent file.
     match store.stat_link(path) {
         Ok(stat) if stat.kind == FileKind::REGULAR => return Found::File(stat),
         Err(Errno(libc::ENOENT)) if store.row.has_folders => return Found::Nothing,
@@ -95,7 +95,7 @@ fn look_at_odd(lock: &Lock, look: &Look, found: Found, above: &mut Above) -> Out
                 let known = known.unwrap_or_else(|| Known::of(state, &question, record));
                 (question, place, known, was_there)
             };
-            // A file that was there before is looked at once more.
+            // A file that existed before is looked at once more.
             let is_nothing = matches!(found, Found::Nothing) && !was_there;
             let outcome = look_above(lock, (&question, &known), (&path, is_nothing), &mut why);
             *above = (is_nothing && outcome == Outcome::Absent).then(|| (place, known.after()));
@@ -161,7 +161,7 @@ fn finish(state: &mut State, request: u32, outcome: Outcome, why: &Why) {
     state.plan_wanted |= state.requests.ended().is_multiple_of(u64::from(PLAN_EVERY));
 }
 
-/// The next looks: one alone where it may have to wait, so that others go to other threads.
+/// The next looks: one alone if it may have to wait, so that others go to other threads.
 pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
     let looks = state.requests.take_looks(if state.must_wait(shared) { 1 } else { LOOKS_MAX });
     (!looks.is_empty()).then_some(Job::Look(looks))

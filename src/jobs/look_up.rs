@@ -25,7 +25,7 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Bytes of a worker's buffer that an index is read through; the rest holds its checksums.
 const PIECE_BYTES: usize = METADATA_SMALL_BYTES / 2;
 
-/// Looks a file up, and an entry of its index where it has one.
+/// Looks a file up, and an entry of its index if it has one.
 pub fn run<'l>(
     lock: &'l Lock,
     worker: &mut Worker,
@@ -110,7 +110,7 @@ fn leave_for_later(
     true
 }
 
-/// What a lookup gave: of an index the page that was asked for, of a file that is a chunk none.
+/// The result of a lookup: of an index the page that was asked for, of a file that is a chunk none.
 type LocateResult<'a> = (Outcome, Option<&'a [u8; PAGE_BYTES]>, Option<(u64, &'a [u8])>, &'a Why);
 
 fn settle(
@@ -161,9 +161,8 @@ fn settle(
     state.plan_wanted |= is_some || !state.requests.has_queued();
 }
 
-/// Opens the file of a question. One about a shard in it is about the state in which it lies there:
-/// another state, or no file, is a change. The first question of a batch looks where the path
-/// leads.
+/// Opens the file of a question. One about a shard in it is about the state of the shard in it:
+/// another state, or no file, is a change. The first question of a batch looks at the path.
 fn open_as_asked(
     shared: &Shared,
     path: &Path,

@@ -1,12 +1,12 @@
 //! Batch slots on their way back from the consumer of a device.
 //!
-//! In: batches that are released, behind an event or not, and tensors that are deleted, on any
+//! In: batches that are released, after an event or not, and tensors that are deleted, on any
 //! thread. Out: slots that wait for fences, which stand for all that was queued on their streams
-//! before; `jobs::device` looks when they have run. No call here waits.
+//! before; `jobs::device` looks when they have run. None of these calls waits.
 //!
-//! A stream that is being captured is not touched: what we queued there would become part of the
-//! graph, or break it. The slot stays `captured` until the capture is over, and whoever looks at
-//! the device tries again. Invariant: a slot in state Fenced has its bit in `fenced` or in
+//! A stream that is being captured is not touched: work that is queued on it would become part of
+//! the graph, or break it. The slot stays `captured` until the capture is over, and whoever looks
+//! at the device tries again. Invariant: a slot in state Fenced has its bit in `fenced` or in
 //! `captured`, and the streams of a captured one are still known.
 
 use crate::base::indexes::BatchSlot;
@@ -22,7 +22,7 @@ use crate::state::uses::Use;
 use crate::state::{Life, State};
 
 /// Makes a slot wait for an event, and for what is queued so far on the streams that it is used on.
-/// False where one of them is being captured: then all but the event is to be done again.
+/// False if one of them is being captured: then all but the event is to be done again.
 fn queue_fences(
     engine: &DeviceEngine,
     slot: BatchSlot,
@@ -44,13 +44,13 @@ pub fn use_of(shared: &Shared, stream: Stream) -> Use {
 /// A batch is handed out: the stream that the config names is used for it.
 pub fn note_consumer(shared: &Shared, state: &mut State, slot: BatchSlot) {
     if let Some(stream) = shared.engine().and_then(|engine| engine.consumer) {
-        // The first of a slot: there is room.
+        // The first of a slot: it has room.
         let _ = state.device.remember(slot, use_of(shared, stream));
     }
 }
 
-/// Whether batch `token` can be given back behind an event; the event, if there is still something
-/// to wait for, or the call that failed. Err: it cannot, and stays held.
+/// Whether batch `token` can be given back after an event; the event, if it must still be waited
+/// for, or the call that failed. Err: it cannot, and stays held.
 pub fn accept_event(
     lock: &Lock,
     token: u64,
@@ -100,17 +100,17 @@ pub fn give_slot_back(
     let uses = lock.lock().device.uses[slot.at()].clone();
     let mut event = event;
     let mut failed = None;
-    // A tensor that is deleted meanwhile was used until then, perhaps behind what was queued
-    // for its stream. Ends: a slot has a bounded number of tensors.
+    // A tensor that is deleted meanwhile was used until then, perhaps after the work that was
+    // queued on its stream. Ends: a slot has a bounded number of tensors.
     let (is_fenced, mut guard) = loop {
         let streams = uses.iter().map(|each| each.seen_here(shared.os));
         let mut made = event.and_then(|event| queue_fences(engine, slot, event, streams.clone()));
         if let Err(fault) = made {
             fail_device(lock, &fault);
             failed = failed.or(Some(fault));
-            // The stream has ended, but what was queued is still waited for before the memory
-            // goes. A driver may report an old failure from any call, and the consumer's
-            // streams need not live any longer, so it is tried again here.
+            // The stream has ended, but what was queued is still waited for before the memory goes.
+            // A driver may report an old failure from any call, and the consumer's streams need not
+            // live any longer, so it is tried again.
             made = queue_fences(engine, slot, event.unwrap_or(None), streams);
         }
         let mut guard = lock.lock();
@@ -152,8 +152,8 @@ pub fn fence_captured(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault>
 }
 
 /// Whether the device has done all that was queued, by consumers too; false while another call
-/// looks. Nothing is waited for here on a device that fails: its close waits for the work that it
-/// did not report by then.
+/// looks. On a device that fails, this waits for nothing: its close waits for the work that it did
+/// not report by then.
 pub fn is_device_at_rest(lock: &Lock) -> bool {
     let Some(engine) = lock.shared.engine() else { return true };
     // Two closes at once may both find that no job runs.

@@ -83,8 +83,8 @@ pub trait Sink {
 pub struct Boxes<'a> {
     pub shared: &'a Shared,
     pub record: &'static ArrayRecord,
-    /// From the array's element type to that of each field; None where a field cannot have it, and
-    /// no box of the array goes to it.
+    /// From the array's element type to that of each field; None if a field cannot have it, and no
+    /// box of the array goes to it.
     casts: ArrayVec<Option<Cast>, { FIELDS_MAX as usize }>,
 }
 

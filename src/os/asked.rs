@@ -15,12 +15,12 @@ unsafe impl Send for Asked {}
 unsafe impl Sync for Asked {}
 
 impl Asked {
-    /// Whether there is a host to ask.
+    /// Whether a host can be asked.
     pub fn is_there(&self) -> bool {
         self.0.describe.is_some()
     }
 
-    /// What the array of that name is.
+    /// The facts of the array of that name.
     pub fn describe(&self, name: &Path) -> Result<SourceInfo, Fault> {
         let Some(describe) = self.0.describe else { return Err(Fault::Absent) };
         let mut info = SourceInfo::EMPTY;

@@ -1,4 +1,4 @@
-//! Where log lines go: the host's hook, stderr, or nowhere.
+//! The sink of log lines: the host's hook, stderr, or nowhere.
 //!
 //! Lines are built in a fixed buffer on the caller's stack and handed over with no lock held. No
 //! name that is in one can begin another. Invariant: the hook is not called any more once `end` has

@@ -2,7 +2,7 @@
 //!
 //! In: what a box reads, or a cell of a grid. Out: a grid for that box alone; the numbers of a
 //! chunk. Invariant: no chunk is larger than the cap on chunks, and none reaches past the array or,
-//! where a chunk is what a box reads, past that.
+//! if a chunk is what a box reads, past that.
 
 use crate::base::limits::RANK_MAX;
 use crate::plan::Reach;

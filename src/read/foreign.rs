@@ -1,5 +1,5 @@
-//! What stands where no zarr metadata is: other formats by their first bytes or their files, and
-//! the way out.
+//! The things at a path without zarr metadata: other formats by their first bytes or their files,
+//! and the fix.
 //!
 //! In: a uri at which no document was found. Out: a sentence, or nothing. Invariant: only names and
 //! magic numbers are looked at; whatever cannot be looked at is no hint.
@@ -35,7 +35,7 @@ const ICECHUNK: &str =
 /// Bytes of the longest magic number.
 const MAGIC_BYTES: usize = 8;
 
-/// What stands at `uri`, if it is something that is known and not read.
+/// The format at `uri`, if it is one that is known and not read.
 pub(super) fn foreign(access: &dyn Access, uri: &str) -> Option<&'static str> {
     let (store, mut path) = (access.store(), Path::new());
     path.push_str(uri);

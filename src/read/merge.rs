@@ -3,8 +3,8 @@
 //! In: the pieces of files that a wave's chunks lie in, sorted by file, version and offset. Out:
 //! reads of at most a given size, each of one version, covering whole pieces in order. A piece that
 //! is larger than the cap is a read of its own, with the pieces inside of it, which take no more
-//! staging then. What no chunk needs is read up to the store's gap: where that is 0, a byte that
-//! nobody needs ends a read.
+//! staging then. Bytes that no chunk needs are read up to the store's gap: if that is 0, a byte
+//! that nobody needs ends a read.
 
 use crate::base::limits::DIRECT_ALIGN;
 use crate::base::math::align_up;

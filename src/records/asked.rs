@@ -1,13 +1,13 @@
 //! Chunks that lie in no file: somebody is asked for their elements.
 //!
 //! In: the numbers of the first and of the last element of a chunk. Out: its record. Those numbers
-//! stand where those of a file and of a chunk in it do.
+//! take the place of those of a file and of a chunk in it.
 
 use super::ArrayRecord;
 use crate::base::limits::RANK_MAX;
 use crate::base::math::{coordinates_from_linear, linear_from_coordinates};
 
-/// Who has the elements of an array, and what holds for its chunks.
+/// The owner of an array's elements, and the rules for its chunks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Origin {
     /// They lie in files, which are leased and read in ranges. Else somebody is asked for a chunk.
@@ -35,7 +35,7 @@ impl Origin {
 
 impl ArrayRecord {
     /// The record of a chunk: the same array, but the extents, strides and bytes of its file, or
-    /// its own, where not all are alike; `own` holds it then.
+    /// its own, if not all are alike; `own` holds it then.
     #[inline]
     pub fn of_chunk<'a>(
         &'a self,

@@ -15,7 +15,7 @@ macro_rules! codecs {
 
         /// Every codec that is read, in the order in which texts name them. A new one is a row
         /// here, an arm where `source::zarr` reads its parameters, and one where `decode` undoes
-        /// it: nothing compiles before all three are there.
+        /// it: nothing compiles before all three exist.
         pub static CODECS: [CodecRow; 16] = [$(CodecRow {
             codec: CodecName::$key,
             name: $name,
@@ -55,20 +55,20 @@ codecs! {
     BitRound("bitround", 0, is_of_elements),
 }
 
-/// What is known of a codec before its parameters.
+/// The facts of a codec before its parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct CodecRow {
     /// Its key.
     pub codec: CodecName,
-    /// Its name in zarr v2, and in v3 behind "numcodecs.".
+    /// Its name in zarr v2, and in v3 after "numcodecs.".
     pub name: &'static str,
     /// The header's number of those that compress, 0 of all others.
     pub number: usize,
-    /// Zarr v3 has a specification of it, where it goes by its name alone.
+    /// Zarr v3 has a specification of it, which uses its name alone.
     pub is_specified: bool,
     /// In zarr v3 it stands before the codec `bytes`.
     pub is_of_elements: bool,
-    /// What it makes always carries a checksum of the whole.
+    /// Its output always has a checksum of the whole.
     pub has_checksum: bool,
 }
 
@@ -87,7 +87,7 @@ impl CodecRow {
 /// One codec. The parameters of compressors travel in the encoded bytes themselves.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Codec {
-    /// A 4-byte little-endian CRC-32C behind the bytes.
+    /// A 4-byte little-endian CRC-32C after the bytes.
     Crc32c,
     /// One or more zstd frames (RFC 8878).
     Zstd,
@@ -109,16 +109,16 @@ pub enum Codec {
     Filter(Filter),
 }
 
-/// A 4-byte little-endian checksum before or behind the bytes.
+/// A 4-byte little-endian checksum before or after the bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sum {
-    /// What is computed.
+    /// The checksum that is computed.
     pub kind: SumKind,
-    /// Before the bytes instead of behind them.
+    /// Before the bytes instead of after them.
     pub at_start: bool,
 }
 
-/// The checksums that are not [`Codec::Crc32c`], which stands behind its bytes.
+/// The checksums that are not [`Codec::Crc32c`], which follows its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SumKind {
     /// CRC-32C, before the bytes.
@@ -131,8 +131,8 @@ pub enum SumKind {
     Fletcher32,
 }
 
-/// What a filter did to the bytes of a chunk, told from its end, as it is undone. The types are
-/// bool, integers and f16, f32 and f64.
+/// The change that a filter made to the bytes of a chunk, in the direction in which it is undone.
+/// The types are bool, integers and f16, f32 and f64.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Filter {
     /// Bytes of equal significance together, of elements of this many bytes, at least 2.
@@ -151,9 +151,9 @@ pub enum Filter {
 /// The types of the elements on both sides of a filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Types {
-    /// What it gives when it is undone.
+    /// The elements that it gives when it is undone.
     pub decoded: Number,
-    /// What it wrote.
+    /// The elements that it wrote.
     pub encoded: Number,
 }
 
@@ -162,7 +162,7 @@ pub struct Types {
 pub struct Number {
     /// The type.
     pub dtype: Dtype,
-    /// Little where an element is one byte.
+    /// Little if an element is one byte.
     pub byte_order: ByteOrder,
 }
 
@@ -222,8 +222,8 @@ impl Codec {
         matches!(self, Codec::Filter(_))
     }
 
-    /// Bytes that it makes of `bytes`. None of compressors, and where a filter does not fit: they
-    /// are not whole elements.
+    /// Bytes that it makes of `bytes`. None for compressors, and if a filter does not fit: they are
+    /// not whole elements.
     pub fn encoded_bytes(self, bytes: u64) -> Option<u64> {
         use Filter::{AsType, Delta, FixedScaleOffset, PackBits, Shuffle};
         match self {
@@ -250,7 +250,7 @@ mod tests {
         for row in CODECS.iter().filter(|row| row.number != CODEC_NONE) {
             assert!(!core::mem::replace(&mut is_taken[row.number], true), "{}", row.name);
         }
-        // Those without a codec hold 0, and lie behind the others.
+        // Those without a codec hold 0, and follow the others.
         assert_eq!(is_taken, [false, true, true, true, true, true, false, false]);
     }
 

@@ -33,7 +33,7 @@ macro_rules! dtypes {
                 match self { $(Dtype::$dtype => $v3,)+ }
             }
 
-            /// The name in zarr v2, behind the byte order.
+            /// The name in zarr v2, after the byte order.
             pub fn zarr2_name(self) -> &'static str {
                 match self { $(Dtype::$dtype => $v2,)+ }
             }

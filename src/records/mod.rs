@@ -3,10 +3,10 @@
 //! A source (zarr v3 or v2) fills one [`ArrayRecord`]; everything after `source` works on records
 //! alone and knows no file format.
 //!
-//! Words: the *file grid* divides the array into files (shards, or chunks where there are no
-//! shards); the *chunk grid* divides a file into chunks, the unit that is decoded. A *rectilinear*
-//! file grid has files of different extents along some axis: what the record says of a file or of a
-//! chunk then holds for the largest, and [`ArrayRecord::of_file`] gives the record of one file.
+//! Words: the *file grid* divides the array into files (shards, or chunks if it has no shards); the
+//! *chunk grid* divides a file into chunks, the unit that is decoded. A *rectilinear* file grid has
+//! files of different extents along some axis: what the record says of a file or of a chunk then
+//! holds for the largest, and [`ArrayRecord::of_file`] gives the record of one file.
 
 mod asked;
 mod boxes;
@@ -55,14 +55,14 @@ pub enum ByteOrder {
 pub struct ChunkBytes<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
-    /// Where the first of them lies in the chunk.
+    /// The place of the first of them in the chunk.
     pub first: u64,
 }
 
-/// Where and how a shard keeps its index.
+/// The place and the form of a shard's index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IndexLayout {
-    /// Before the chunks instead of behind them.
+    /// Before the chunks instead of after them.
     pub at_start: bool,
     /// A CRC-32C of the index follows it.
     pub has_crc: bool,
@@ -81,8 +81,8 @@ pub enum DocumentKind {
     Zarr2Group,
 }
 
-/// All documents in the order in which they are looked for: where there are several, the first is
-/// the one that counts, as for zarr-python.
+/// All documents in the order in which they are looked for: if an array has several, the first one
+/// counts, as for zarr-python.
 pub const DOCUMENT_KINDS: [DocumentKind; 3] =
     [DocumentKind::Zarr3, DocumentKind::Zarr2Array, DocumentKind::Zarr2Group];
 
@@ -133,7 +133,7 @@ pub struct ArrayRecord {
     pub dtype_bytes: u32,
     /// The times that elements, which are int64 then, are.
     pub time: Option<Time>,
-    /// Stands for an array of rank 0 where boxes are read: rank and extent are 1 here, and its file
+    /// Stands for an array of rank 0 where boxes are read: its rank and extent are 1, and its file
     /// is that of rank 0.
     pub is_scalar: bool,
     /// Byte order of the elements in a decoded chunk.
@@ -142,10 +142,10 @@ pub struct ArrayRecord {
     pub shape: [u64; RANK_MAX],
     /// How files divide the array along each axis.
     pub file_grid: [AxisGrid; RANK_MAX],
-    /// The runs that `file_grid` counts from; none where all axes are regular.
+    /// The runs that `file_grid` counts from; none if all axes are regular.
     pub edges: &'static [EdgeRun],
-    /// Extents of a chunk, of the largest one where files are chunks of different extents; so are
-    /// its strides and bytes.
+    /// Extents of a chunk, of the largest one if files are chunks of different extents; so are its
+    /// strides and bytes.
     pub chunk_shape: [u64; RANK_MAX],
     /// Bytes from one element of a decoded chunk to the next along each axis: row-major in the
     /// chunk's axis_order.
@@ -158,7 +158,7 @@ pub struct ArrayRecord {
     pub shard_shape: [[u64; RANK_MAX]; SHARD_LEVELS_MAX],
     /// Index of each shard level.
     pub index: [IndexLayout; SHARD_LEVELS_MAX],
-    /// Transposes: the axes as the index of each shard level counts its entries, and, behind those,
+    /// Transposes: the axes as the index of each shard level counts its entries, and, after those,
     /// as the elements of a chunk lie in it. Grids, shapes and positions stay in array order.
     pub axis_order: [AxisOrder; SHARD_LEVELS_MAX + 1],
     /// Codecs of a chunk.
@@ -170,17 +170,17 @@ pub struct ArrayRecord {
     /// The packing that attributes describe; elements come out as they are stored.
     pub packing: Packing,
     /// The array is one file of elements as they are, the first of them at this byte: strides are
-    /// those of the file, and a chunk is a part of it that begins at its first element. There are
-    /// no shards then, the file is the only one, and its extents are in `shard_shape`.
+    /// those of the file, and a chunk is a part of it that begins at its first element. It has no
+    /// shards then, the file is the only one, and its extents are in `shard_shape`.
     pub flat: Option<u64>,
     /// The version of that file whose header was read: this record describes no other version.
     pub flat_version: Option<Version>,
-    /// Its files are these, one behind the other along the first axis, and it is as flat as each of
+    /// Its files are these, one after the other along the first axis, and it is as flat as each of
     /// them: `flat` is of the first.
     pub parts: &'static [Part],
     /// Digits of the numbers of such files, at least; 0 of other arrays.
     pub part_digits: u32,
-    /// Who has its elements.
+    /// The owner of its elements.
     pub origin: Origin,
     /// How paths are made.
     pub key_encoding: KeyEncoding,
@@ -235,8 +235,8 @@ impl ArrayRecord {
         self.rank as usize
     }
 
-    /// Extents of a file's cell, the largest one: the outermost shard, or the chunk where there are
-    /// no shards.
+    /// Extents of a file's cell, the largest one: the outermost shard, or the chunk if it has no
+    /// shards.
     pub fn file_shape(&self) -> &[u64; RANK_MAX] {
         let is_shard = self.shard_levels > 0 || self.flat.is_some();
         if is_shard { &self.shard_shape[0] } else { &self.chunk_shape }
@@ -247,7 +247,7 @@ impl ArrayRecord {
         self.file_grid[..self.axes()].iter().any(|grid| *grid != AxisGrid::Regular)
     }
 
-    /// A value for each axis, behind them those of `others`.
+    /// A value for each axis, and then those of `others`.
     fn by_axis(&self, others: &[u64; RANK_MAX], value: impl Fn(usize) -> u64) -> [u64; RANK_MAX] {
         let mut values = *others;
         (0..self.axes()).for_each(|axis| values[axis] = value(axis));
@@ -278,7 +278,7 @@ impl ArrayRecord {
         }
     }
 
-    /// What the files at coordinate `file` along `axis` cover of the axis.
+    /// The range of the axis in the files at coordinate `file` along `axis`.
     #[inline(always)] // the planner asks for each axis of each chunk
     pub fn file_cell(&self, axis: usize, file: u64) -> Cell {
         match self.file_grid[axis] {
@@ -305,8 +305,8 @@ impl ArrayRecord {
     }
 
     /// The record of file number `file`: the same array, but the extents, strides and bytes of a
-    /// file and of its chunks are this file's own. Where all files are alike, it is `self`; else
-    /// `own` holds it.
+    /// file and of its chunks are this file's own. If all files are alike, it is `self`; else `own`
+    /// holds it.
     #[inline]
     pub fn of_file<'a>(&'a self, file: u64, own: &'a mut Option<ArrayRecord>) -> &'a ArrayRecord {
         if self.edges.is_empty() { self } else { own.insert(self.with_extents_of(file)) }
@@ -391,8 +391,8 @@ impl ArrayRecord {
         self.codecs.is_empty() && self.origin.has_files
     }
 
-    /// Whether a decoded chunk is worth being kept or shared: not where decoding costs nothing, nor
-    /// where a host gives each box by itself.
+    /// Whether a decoded chunk is worth being cached or shared: not if decoding costs nothing, nor
+    /// if a host gives each box by itself.
     pub fn is_decoded(&self) -> bool {
         !self.is_read_partly() && !self.origin.cuts_by_box
     }
@@ -411,7 +411,7 @@ impl ArrayRecord {
     }
 
     /// Bytes of a chunk at its largest, filtered or not: what the cap on chunks is for. Checksums
-    /// count where a filter is behind them.
+    /// count if a filter follows them.
     pub fn working_bytes(&self) -> u64 {
         let filtered = (0..self.codecs.len()).filter(|count| self.codecs[*count].is_filter());
         let sizes = filtered.flat_map(|count| [count, count + 1]);

@@ -19,7 +19,7 @@ pub use crate::setup::field_table::FieldTable;
 use core::ffi::{c_char, c_void};
 use core::ptr;
 
-/// `backend`: take CUDA where there is a device, else the host.
+/// `backend`: take CUDA if a device exists, else the host.
 pub const BACKEND_AUTO: u32 = 0;
 /// `backend`: host memory.
 pub const BACKEND_HOST: u32 = 1;
@@ -51,7 +51,7 @@ pub const PAD_REFLECT: u32 = 3;
 pub const AUTO: u32 = 0;
 /// `enable_gds`: no GPUDirect Storage.
 pub const GDS_OFF: u32 = 1;
-/// `enable_gds`: open fails where there is none. Not built yet.
+/// `enable_gds`: open fails without it. Not built yet.
 pub const GDS_ON: u32 = 2;
 /// `device_decode`: what gains by it.
 pub const DECODE_AUTO: u32 = 0;
@@ -59,7 +59,7 @@ pub const DECODE_AUTO: u32 = 0;
 pub const DECODE_OFF: u32 = 1;
 /// `device_decode`: everything that a device can decode.
 pub const DECODE_ON: u32 = 2;
-/// `numa_strategy`: memory and threads go where the system puts them.
+/// `numa_strategy`: the system places memory and threads.
 pub const NUMA_OFF: u32 = 1;
 /// `numa_strategy`: memory and threads go to `numa_node`. Not built yet.
 pub const NUMA_PIN: u32 = 2;
@@ -69,7 +69,7 @@ pub const READER_AUTO: u32 = 0;
 pub const READER_THREADS: u32 = 1;
 /// `reader`: one thread, many reads in flight through io_uring.
 pub const READER_URING: u32 = 2;
-/// `reader`: as READER_URING, past the page cache (O_DIRECT) where the bytes are not in it.
+/// `reader`: as READER_URING, past the page cache (O_DIRECT) if the bytes are not in it.
 pub const READER_DIRECT: u32 = 3;
 /// `on_consumer_lost`: the stream ends for all. Not built yet.
 pub const LOST_FAIL: u32 = 0;
@@ -120,7 +120,7 @@ c_structs! {
 /// A hook in a config, which states its size by itself.
 pub(crate) struct Hook {
     pub name: &'static str,
-    /// Where it lies in the config.
+    /// Its offset in the config.
     pub offset: usize,
     /// The size that it states.
     pub given: usize,
@@ -211,7 +211,7 @@ macro_rules! config_table {
         // The batch.
         /// Samples in a batch.
         samples_per_batch: u32 = 1, [1, SAMPLES_MAX] => Count "samples in a batch";
-        /// Axes of a sample. It must be set, unless there is a table of fields.
+        /// Axes of a sample. It must be set, unless the config has a table of fields.
         sample_rank: u32 = 0, [0, RANK_MAX] => Count "axes of a sample";
         /// Extents of a sample, each at least 1.
         sample_shape: [u64; RANK_MAX] = [0; RANK_MAX]
@@ -253,8 +253,8 @@ macro_rules! config_table {
         // Workers and caches.
         /// Threads that wait for storage.
         n_io_threads: u32 = 16, [1, THREADS_MAX] => Count "threads that wait for storage";
-        /// Threads that decode, or threads of yours that work at a time if there are none of ours.
-        /// 0 = derived: CPUs of the affinity mask; on a device less two, for your thread and the
+        /// Threads that decode, or, if wavetrain has none, threads of yours that work at a time. 0
+        /// = derived: CPUs of the affinity mask; on a device less two, for your thread and the
         /// driver's, and 1 at least; fewer if the host memory cap has no room for their scratch.
         n_decode_threads: u32 = 0, [0, THREADS_MAX]
             => Count "threads that decode; 0 = CPUs, on a device less two (short: --threads)";
@@ -318,11 +318,11 @@ macro_rules! config_table {
             => Latency "synthetic latency of metadata; not built yet";
         // Hooks; all built-in by default. Copied by open; what they point to is in use until
         // close.
-        /// Where memory comes from.
+        /// Allocates memory.
         memory: MemoryHook = MemoryHook::NONE, Hook;
-        /// Where files come from.
+        /// Reads files.
         files: FilesHook = FilesHook::NONE, Hook;
-        /// Where log lines go.
+        /// Gets log lines.
         log: LogHook = LogHook::NONE, Hook;
         /// Last words before a defect of wavetrain ends the process.
         fatal: FatalHook = FatalHook::NONE, Hook;

@@ -24,7 +24,7 @@ pub fn file(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> 
         Ok(opened) => opened,
         // A folder of that name is looked for as any other uri is.
         Err(Fault::NotRegular(FileKind::FOLDER)) if kind == FlatKind::Npy => return None,
-        // Where no folder is seen, there may be files below the name.
+        // If the store has no folders, files may lie below the name.
         Err(Fault::Absent) if kind == FlatKind::Npy && !look.access.store().row.has_folders => {
             return None;
         }
@@ -52,8 +52,8 @@ pub fn file(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> 
     }))
 }
 
-/// The record of an open .npy file, which `uri` names in texts; None where `buffer` is too small
-/// for its header, unless it is large already.
+/// The record of an open .npy file, which `uri` names in texts; None if `buffer` is too small for
+/// its header, unless it is large already.
 pub fn read_npy(
     (store, (fd, stat)): (&Store, (i32, FileStat)),
     (path, uri): (&Path, &str),

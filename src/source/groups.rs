@@ -1,4 +1,4 @@
-//! Groups where an array is expected: what is in them, and the refusal that says so.
+//! Groups in place of an array: their contents, and their refusal.
 //!
 //! In: the document of a group. Out: its other documents, its nodes, or NOT_FOUND with their names.
 
@@ -15,7 +15,7 @@ use crate::source::zarr::{
     Detail, Entry, GroupDocuments, GroupRefusal, NodeKind, Visit, group_from_documents, node_kind,
 };
 
-/// A group: where it is and which document says so.
+/// A group: its uri and its document.
 #[derive(Clone, Copy)]
 pub struct GroupPlace<'a> {
     /// Opens its files.
@@ -36,8 +36,8 @@ impl<'a> Look<'a> {
     }
 }
 
-/// Reads what lies beside the document of a group; all documents, and the rest of `buffer`. None
-/// where `buffer` is too small.
+/// Reads what lies beside the document of a group; all documents, and the rest of `buffer`. None if
+/// `buffer` is too small.
 pub fn read_group<'b>(
     place: &GroupPlace<'_>,
     buffer: &'b mut [u8],
@@ -99,7 +99,7 @@ fn add_folders(place: &GroupPlace<'_>, buffer: &mut [u8], refusal: &mut GroupRef
     let (names, documents) = buffer.split_at_mut(buffer.len() / 2);
     let (mut used, mut count, mut is_cut) = (0, 0, false);
     let listed = list_folders(place.access.store(), place.uri, REFUSAL_NAMES_MAX, &mut |name| {
-        // Names are told apart by the slash behind each, which none can hold.
+        // Names are separated by the slash after each, which none can hold.
         let limit = used + name.len() + 1;
         match names.get_mut(used..limit) {
             Some(target) => {

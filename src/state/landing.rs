@@ -19,8 +19,8 @@ use crate::wave::{ChunkKind, ChunkTask, Way};
 use core::sync::atomic::Ordering::Relaxed;
 
 impl State {
-    /// `count` chunks of a wave from `first` on are done with; they are of one array. Where they go
-    /// to a device, their batches have them once the slab has arrived that they are a part of.
+    /// `count` chunks of a wave from `first` on are done with; they are of one array. On the way to
+    /// a device, their batches have them once the slab has arrived that they are a part of.
     pub fn finish_chunks(
         &mut self,
         shared: &Shared,

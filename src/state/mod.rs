@@ -1,4 +1,4 @@
-//! What the lock guards.
+//! The state that the lock guards.
 //!
 //! In: results of jobs. Out: what is known of slots, waves, files, arrays and lookups. Every change
 //! of one happens under one lock; the work itself runs without it. `engine::schedule` chooses
@@ -56,8 +56,8 @@ const PREFETCH_SAMPLES: u64 = 256;
 
 /// A pass over a slot.
 pub struct Pass {
-    /// Begins it on a slot: how many pieces there are, 0 if there is nothing to do, and how many
-    /// units of a slab each takes on its way to a device.
+    /// Begins it on a slot: how many pieces it has, 0 if nothing is to be done, and how many units
+    /// of a slab each takes on its way to a device.
     pub begin: fn(&State, &Shared, BatchSlot) -> (u64, u32),
     /// Does a piece on a worker; gives the lock, under which its result was handed in.
     pub run: for<'l> fn(&'l Lock, &Piece, Option<&mut SlabWriter>) -> Locked<'l>,
@@ -73,7 +73,7 @@ pub struct Kernels {
     pub close: fn(&Lock, &Piece, u64),
 }
 
-/// Where the loader is in its life.
+/// The stages of a loader's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Life {
     /// Jobs are handed out.
@@ -91,11 +91,11 @@ pub enum Ending {
     Working,
     /// A call of close ends threads and descriptors.
     Taken,
-    /// They have ended. Slots whose memory is still there, as bits.
+    /// They have ended. Slots whose memory is not freed yet, as bits.
     Over { left: u64 },
 }
 
-/// What a read that must wait weighs against one that finds its bytes cached. Some systems let a
+/// The weight of a read that must wait against one that finds its bytes cached. Some systems let a
 /// read in six wait although all is cached: more than a fifth is storage.
 const MISS_WEIGHT: u32 = 4;
 
@@ -103,7 +103,7 @@ const MISS_WEIGHT: u32 = 4;
 /// much as sixteen hits, the decoding threads try again themselves.
 const COLD_WEIGHT: u32 = 4 * MISS_WEIGHT;
 
-/// Lookups and chunks that end before the planner is called again, while there are more: it would
+/// Lookups and chunks that end before the planner is called again, while more are open: it would
 /// not be done with one before the next comes.
 pub const PLAN_EVERY: u32 = 16;
 
@@ -127,7 +127,7 @@ impl KeptFailure {
     }
 }
 
-/// What is known of threads of ours.
+/// The counts of wavetrain's threads.
 #[derive(Default)]
 pub struct Threads {
     /// Threads that wait for a decoding job.
@@ -148,7 +148,7 @@ pub struct Threads {
 
 /// See the module.
 pub struct State {
-    /// Where the loader is in its life.
+    /// The stage of the loader's life.
     pub life: Life,
     /// How far a close is.
     pub ending: Ending,
@@ -181,13 +181,13 @@ pub struct State {
     pub pages: PageCache,
     /// Index lookups.
     pub requests: Requests,
-    /// Decoded chunks that are kept.
+    /// The cache of decoded chunks.
     pub chunks: ChunkCache,
-    /// Why chunks that were to be kept failed, for tasks that were planned to wait for them.
+    /// Why chunks for the cache failed, for tasks that were planned to wait for them.
     pub kept_failures: Shelf<KeptFailure>,
     /// Waves.
     pub waves: Waves,
-    /// What is on its way to a device.
+    /// The state of transfers to a device.
     pub device: DeviceState,
     /// Batches.
     pub slots: Slots,
@@ -195,7 +195,7 @@ pub struct State {
     pub plan_wanted: bool,
     /// A worker runs the planner.
     pub planning: bool,
-    /// Of the last reads many had to wait: reads go to the threads that may.
+    /// Many of the last reads had to wait: reads go to the threads that may.
     pub is_cold: bool,
     /// How many, against those that found everything cached.
     pub miss_weight: u32,
@@ -207,9 +207,9 @@ pub struct State {
     pub ring: RingState,
     /// Reads that the host will complete.
     pub async_reads: AsyncReads,
-    /// Worker contexts that are free, where the host's threads work.
+    /// Worker contexts that are free, if the host's threads work.
     pub contexts: Fifo,
-    /// Who of the host's threads is at work.
+    /// The threads of the host that are at work.
     pub host: HostThreads,
     /// The read of each worker context, if it has one.
     pub readings: &'static mut [Option<Reading>],
@@ -217,9 +217,9 @@ pub struct State {
     pub running: u32,
     /// Calls that wait in pop or push.
     pub waiters: u32,
-    /// Threads of ours.
+    /// wavetrain's threads.
     pub threads: Threads,
-    /// Who is to look, now that it changed.
+    /// The threads that are to look, now that it changed.
     pub wakes: Wakes,
     /// Samples up to this number were looked at for their array.
     prefetched: u64,
@@ -304,7 +304,7 @@ impl State {
     }
 
     /// Begins to load the arrays of samples that wait, into slots that no sample needs. Looks at a
-    /// bounded number of samples; true where there are more to look at.
+    /// bounded number of samples; true if more are to be looked at.
     pub fn prefetch_arrays(&mut self) -> bool {
         let front = self.queue.front_number();
         self.prefetched = self.prefetched.max(front);
@@ -391,8 +391,8 @@ impl State {
         }
     }
 
-    /// A slot that was kept is free. A planner that had another to take did not wait for it, and
-    /// is not called: when a consumer releases must not decide what waves form.
+    /// A slot that tensors held is free. A planner that had another to take did not wait for it,
+    /// and is not called: when a consumer releases must not decide what waves form.
     pub fn slot_freed(&mut self) {
         self.plan_wanted |= self.slots.in_state(SlotState::Free) == 1;
         if self.life == Life::Closing {
@@ -427,7 +427,7 @@ impl State {
         self.files.forget(slot)
     }
 
-    /// What the log is told of a close that could not end, once for each reason: who drops a loader
+    /// The log line about a close that could not end, once for each reason: who drops a loader
     /// without a look at the result keeps its memory in use. A close that does not wait
     /// (`timeout_ns` 0) asks, so work in flight is no surprise to it.
     pub fn close_warning(&mut self, is_kept: bool, timeout_ns: u64) -> Option<Why> {
@@ -460,8 +460,8 @@ impl State {
         Some(why)
     }
 
-    /// Forgets everything that is under way; no job runs. What the host still reads is for nobody,
-    /// but keeps its place in the slab.
+    /// Forgets everything that is under way; no job runs. Bytes that the host still reads are not
+    /// used, but their place in the slab stays taken.
     pub fn reset(&mut self) {
         assert!(self.running == 0);
         self.sticky = self.device.failure.clone();

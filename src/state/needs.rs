@@ -1,4 +1,4 @@
-//! Room on the way to a device: what jobs need of a slab, and whether there is as much.
+//! Room on the way to a device: the need of jobs, and whether a slab has as much.
 //!
 //! In: chunk tasks. Out: parts of slabs, taken before a job is handed out, because a job never
 //! waits. On the host a job needs nothing and gets no part.
@@ -24,7 +24,7 @@ use core::sync::atomic::Ordering::Relaxed;
 pub struct NoRoom;
 
 impl State {
-    /// Takes room on the way to a device; None on the host. Err until there is room.
+    /// Takes room on the way to a device; None on the host. Err until a slab has room.
     pub fn reserve(
         &mut self,
         shared: &Shared,
@@ -48,7 +48,7 @@ impl State {
     }
 
     /// Returns whether a slab has room for `need`. If none has, the lack is noted, and workers are
-    /// woken once there is room.
+    /// woken once one has room.
     pub fn ask_for_room(&mut self, shared: &Shared, need: SlabNeed) -> bool {
         let has_room = shared.engine().is_none() || self.device.slabs.has_room(need);
         self.device.lacks_room |= !has_room;
@@ -56,8 +56,8 @@ impl State {
     }
 
     /// Chunks from `first`, which is `task` and needs `need` of a slab, that one worker takes:
-    /// those of the same batch and array, up to RUN_BYTES, each with its mates, of which there are
-    /// none on the way to a device. How many, and what they need of a slab.
+    /// those of the same batch and array, up to RUN_BYTES, each with its mates, which no chunk has
+    /// on the way to a device. How many, and what they need of a slab.
     pub fn run_length(
         &mut self,
         shared: &Shared,
@@ -84,7 +84,7 @@ impl State {
         (count, need)
     }
 
-    /// What a task needs of a slab.
+    /// The need of a task of a slab.
     pub fn task_need(&self, shared: &Shared, task: &ChunkTask) -> SlabNeed {
         if shared.engine().is_none() {
             return SlabNeed::default();
@@ -115,7 +115,7 @@ impl State {
         SlabNeed::of(bytes, (u64::from(task.pair_count) * units) as u32).decoded_to(decoded_bytes)
     }
 
-    /// What the chunks of a read need of a slab.
+    /// The need of the chunks of a read of a slab.
     pub fn read_need(&self, shared: &Shared, wave: WaveIndex, read: &ReadOp) -> SlabNeed {
         let chunks = read.chunk_first..read.chunk_first + read.chunk_count;
         if shared.engine().is_none() {
@@ -128,8 +128,9 @@ impl State {
     }
 }
 
-/// Who is to decode a chunk of `record`, of which `bytes` bytes lie in its file and boxes read
-/// `need`; a chunk that a worker decodes on its way to a device is counted by why.
+/// The one that is to decode a chunk of `record`, a worker or the device, of which `bytes` bytes
+/// lie in its file and boxes read `need`; a chunk that a worker decodes on its way to a device is
+/// counted by why.
 pub fn way_of(
     shared: &Shared,
     record: &ArrayRecord,
@@ -166,10 +167,10 @@ pub fn way_of(
     Way::Worker
 }
 
-/// Bytes of a slab that a worker decodes the chunk of `task`, which is of `record`, into: where
-/// boxes read nearly all of it, a copy of what they read would cost more than what is taken to the
-/// device in vain. None where what is read is laid into the slab: nothing compressed the chunk, it
-/// is kept elsewhere, or the least slab has no room for the checksum inside of it.
+/// Bytes of a slab that a worker decodes the chunk of `task`, which is of `record`, into: if boxes
+/// read nearly all of it, a copy of these parts would cost more than the transfer of the rest. None
+/// if only the parts are copied into the slab: the chunk is uncompressed, it is cached, or the
+/// least slab has no room for the checksum inside of it.
 ///
 /// It follows from the task and the array alone, because room is taken before a byte is read.
 pub fn whole_bytes(shared: &Shared, record: &ArrayRecord, task: &ChunkTask) -> Option<u64> {
@@ -189,7 +190,7 @@ pub fn fits_slab(shared: &Shared, need: SlabNeed) -> bool {
 }
 
 /// Bytes of common scratch that the staged chunk of `task` takes, for the decoded chunk and for a
-/// block before its filter is undone: 0 where a worker's own is enough.
+/// block before its filter is undone: 0 if a worker's own is enough.
 pub fn scratch_need(shared: &Shared, task: &ChunkTask, encoded: &[u8]) -> (u64, u64) {
     let mut own = None;
     let record = shared.array_record(task.array).of_chunk((task.file, task.chunk), &mut own);

@@ -1,4 +1,4 @@
-//! What every job works with and no lock guards: settings, memory, the system.
+//! The data that every job works with and no lock guards: settings, memory, the system.
 
 use crate::assemble::axis::PadMode;
 use crate::base::arena::{Region, Table};
@@ -41,7 +41,7 @@ pub struct Shared {
     pub geometry: Geometry,
     /// Process that opened the loader.
     pub process_id: i32,
-    /// What the surfaces know the loader by.
+    /// The number by which the surfaces know the loader.
     pub token: u64,
     /// Files.
     pub store: Store,
@@ -62,7 +62,7 @@ pub struct Shared {
     pub batches: Region,
     /// The device; None on the host.
     pub engine: Option<&'static DeviceEngine>,
-    /// What goes over full batches.
+    /// The passes over full batches.
     pub passes: &'static [Pass],
     /// Tiles of the units of each slab.
     pub device_tiles: Table<Tiles>,
@@ -72,7 +72,7 @@ pub struct Shared {
     /// Memory of the cache of decoded chunks.
     pub chunk_memory: Region,
     pub views: Views,
-    /// What stands where there is no source, by field.
+    /// The elements for places without a source, by field.
     pub paddings: Paddings,
 }
 
@@ -100,13 +100,13 @@ pub struct Views {
     pub refusals: &'static [AtomicU32],
 }
 
-/// What stands where a box has no source.
+/// The elements for places without a source.
 #[derive(Clone, Copy)]
 pub struct Padding {
     pub mode: PadMode,
-    /// pad_value, where constant padding takes it instead of the array's fill value.
+    /// pad_value, if constant padding takes it instead of the array's fill value.
     pub element: Option<[u8; ELEMENT_BYTES_MAX]>,
-    /// pad_value: what failed samples hold, and places that no box covers.
+    /// pad_value: the element of failed samples, and of places that no box fills.
     pub empty_element: [u8; ELEMENT_BYTES_MAX],
 }
 
@@ -172,7 +172,7 @@ impl Shared {
         &self.views.boxes.rows(self.box_row(slot, number), 1)[0]
     }
 
-    /// What is fed of box `number` of the batch in a slot, which is.
+    /// The tensor of box `number` of the batch in a slot, which has one.
     pub fn fed(&self, slot: BatchSlot, number: u32) -> &'static Fed {
         &self.views.fed.rows(self.box_row(slot, number), 1)[0]
     }
@@ -190,20 +190,20 @@ impl Shared {
         &self.settings.fields[field as usize]
     }
 
-    /// What boxes cover of the first samples of a field of the batch in a slot.
+    /// The extents that boxes fill of the first samples of a field of the batch in a slot.
     pub fn filled_shape(&self, slot: BatchSlot, field: u32, samples: u32) -> &'static [u64] {
         let extents = samples as usize * self.field(field).filled_extents();
         self.views.rows.filled_shape(slot).rows(self.filled_shape_row(field), extents)
     }
 
-    /// Row of the first extent that boxes cover of a field, among those of a slot.
+    /// Row of the first extent that boxes fill of a field, among those of a slot.
     pub fn filled_shape_row(&self, field: u32) -> usize {
         let before = &self.settings.fields[..field as usize];
         let samples = self.settings.config.samples_per_batch as usize;
         samples * before.iter().map(Field::filled_extents).sum::<usize>()
     }
 
-    /// What stands in a field where there is no source.
+    /// The elements for places of a field without a source.
     pub fn padding(&self, field: u32) -> &Padding {
         &self.paddings[field as usize]
     }

@@ -1,10 +1,10 @@
 //! A worker's part of a slab, filled chunk by chunk on the way to a device.
 //!
-//! In: decoded bytes and units. Out: both in the slab, where `device` left room for them, or room
-//! there to decode into; and the number of tiles of each unit. Once it is finished, every record of
-//! the part is written, those that nothing was to be done for as records of no work, and no unit
-//! reads of a chunk's room what was not decoded, so that what the device works on is never left
-//! over from a wave before.
+//! In: decoded bytes and units. Out: both in the slab, in the room that `device` left for them, or
+//! room in it to decode into; and the number of tiles of each unit. Once it is finished, every
+//! record of the part is written, those that nothing was to be done for as records of no work, and
+//! no unit reads of a chunk's room what was not decoded, so that what the device works on is never
+//! left over from a wave before.
 
 use crate::assemble::units::{ChunkData, Filter, Piece, Unit};
 use crate::assemble::wire::{NOTHING, Record, folds_to_bytes};
@@ -18,7 +18,7 @@ use static_assertions::const_assert;
 #[derive(Debug)]
 pub struct SlabWriter {
     part: SlabPart,
-    /// Where data goes that was not handed out.
+    /// The room for data that was not handed out.
     data: Claim<'static>,
     records: Claim<'static>,
     /// First byte that the device decodes to which was not handed out.
@@ -32,7 +32,7 @@ pub struct SlabWriter {
 /// A stream of a slab, before it is laid into it.
 pub use crate::device::Stream as StreamRow;
 
-/// What a record comes to.
+/// The work of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tiles {
     /// Blocks of the launch.
@@ -46,8 +46,8 @@ const_assert!(size_of::<Tiles>() as u64 == TILES_BYTES);
 /// Most blocks of a launch.
 const BLOCKS_MAX: u32 = i32::MAX as u32;
 
-/// Writes the first tile of each record, and that behind the last. How many tiles there are, and
-/// the bytes that they write; None where they are more than a launch takes.
+/// Writes the first tile of each record, and the one after the last. Returns the number of tiles,
+/// and the bytes that they write; None if they are more than a launch takes.
 pub fn write_first_tiles(records: &[Tiles], places: &mut [[u8; 4]]) -> Option<(u32, u64)> {
     assert!(places.len() == records.len() + 1);
     let (mut tiles, mut bytes) = (0u32, 0);
@@ -88,8 +88,8 @@ impl SlabWriter {
         SlabWriter { part, data, records, decoded, tiles, used_bytes: 0, used_units: 0 }
     }
 
-    /// Copies decoded bytes of a chunk, the first of which is byte `first` of it, to where elements
-    /// are aligned as in the chunk.
+    /// Copies decoded bytes of a chunk, the first of which is byte `first` of it, to a place at
+    /// which elements are aligned as in the chunk.
     pub fn put(&mut self, bytes: &[u8], first: u64) -> ChunkData {
         let phase = if bytes.is_empty() { 0 } else { first % DATA_ALIGN };
         let length = bytes.len() as u64;

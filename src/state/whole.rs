@@ -1,6 +1,7 @@
-//! Batches whose last chunk is there: which pass goes over their slots next, and who is to look.
+//! Batches whose last chunk has been placed: which pass goes over their slots next, and who is to
+//! look.
 //!
-//! `finish` has the list of passes, and does them. Here a slot goes from one to the next.
+//! `finish` has the list of passes, and does them. This module moves a slot from one to the next.
 
 use crate::base::indexes::BatchSlot;
 use crate::batch::pieces::Doer;
@@ -9,7 +10,7 @@ use crate::state::lock::Condition;
 use crate::state::shared::Shared;
 
 impl State {
-    /// The last chunk of a batch is there.
+    /// The last chunk of a batch has been placed.
     pub fn complete_slot(&mut self, shared: &Shared, slot: BatchSlot) {
         if self.slots.complete(slot, shared.skips_errors()) {
             self.pass_over(shared, slot, 0);

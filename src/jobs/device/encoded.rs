@@ -2,7 +2,7 @@
 //!
 //! In: a chunk task and its encoded bytes, which may lie in the slab already. Out: streams in rows
 //! of the slab, units that read what they become, and the task marked as late; or, of a chunk that
-//! no device decodes, as refused. Checksums of encoded bytes are verified here.
+//! no device decodes, as refused. This module verifies checksums of encoded bytes.
 
 use crate::assemble::units::ChunkData;
 use crate::decode::BlockFilter;
@@ -21,7 +21,7 @@ use core::sync::atomic::Ordering::Relaxed;
 struct StreamWriter<'a> {
     shared: &'a Shared,
     slab: u32,
-    /// Where the encoded chunk lies in the wave, and where the decoded one in what is decoded.
+    /// The place of the encoded chunk in the wave, and of the decoded one among the decoded bytes.
     source: u64,
     target: u64,
     /// Its rows of the slab's, and how many are written.
@@ -85,8 +85,8 @@ impl Sink for StreamWriter<'_> {
 }
 
 impl SlabSink {
-    /// Lays the encoded chunk of a task into the slab, unless it is there, with its streams; what
-    /// they become is then to be placed.
+    /// Lays the encoded chunk of a task into the slab, unless it lies in it already, with its
+    /// streams; what they become is then to be placed.
     pub(super) fn take_encoded(
         &mut self,
         shared: &Shared,

@@ -1,8 +1,9 @@
 //! On its way to a device a chunk goes into a slab, and with it the units that make samples of it.
 //!
 //! In: a task, its chunk. Out: bytes, units and streams in the slab. A chunk that the device
-//! decodes goes there encoded. As little as may be travels of the others: if boxes read nearly all
-//! of a chunk, it is decoded in the slab; else their rows are copied there side by side.
+//! decodes is copied encoded. Of the others as few bytes as possible are copied: if boxes read
+//! nearly all of a chunk, it is decoded in the slab; else their rows are copied into it side by
+//! side.
 
 use crate::assemble::outside_element;
 use crate::assemble::units::{
@@ -32,7 +33,7 @@ pub struct SlabSink {
     pub(super) slab: SlabWriter,
     /// The chunk that `take` took, until it is placed.
     pub(super) taken: Option<ChunkData>,
-    /// Chunks that were decoded into the slab, and those of them that kept their filter.
+    /// Chunks that were decoded into the slab, and those of them whose filter was left in.
     in_slab: u64,
     filtered: u64,
 }
@@ -93,8 +94,8 @@ impl SlabSink {
         self.slab.finish()
     }
 
-    /// Decodes the chunk of a task into the slab, if that is where its bytes are to be, each at its
-    /// place. A filter that the kernel undoes is left in.
+    /// Decodes the chunk of a task into the slab, if its bytes are to lie in it, each at its place.
+    /// A filter that the kernel undoes is left in.
     fn decode(
         &mut self,
         shared: &Shared,

@@ -54,7 +54,7 @@ fn ask_question(state: &mut State, entry: &mut Planned, question: Question) -> L
     LookUp::Asked
 }
 
-/// Files that are chunks that may be looked up ahead of those that are read.
+/// Files that are chunks that may be looked up before those that are read.
 pub fn files_ahead(state: &State) -> u64 {
     state.files.ahead_max().saturating_sub(state.waves.remaining()).max(1)
 }

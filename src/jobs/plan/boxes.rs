@@ -1,7 +1,7 @@
 //! Whether a box can be had from an array, and what of the array it reads.
 //!
 //! In: an array, a queued box. Out: the source elements along each axis; or a status with a text
-//! that names the axis and the way out.
+//! that names the axis and the fix.
 
 use crate::assemble::axis::AxisFault;
 use crate::assemble::walk::walk_range;
@@ -15,7 +15,7 @@ use crate::records::{ArrayRecord, Dtype};
 use crate::setup::fields::Field;
 use crate::state::shared::Shared;
 
-/// What holds for an array and a field, whatever the box.
+/// The facts of an array and a field, for any box.
 pub fn check_record(
     shared: &Shared,
     record: &ArrayRecord,
@@ -60,7 +60,8 @@ pub fn check_record(
     Ok(())
 }
 
-/// What a box reads of the array, padding included; empty along an axis where it reads nothing.
+/// The range of the array that a box reads, padding included; empty along an axis of which it reads
+/// nothing.
 pub fn source_box(
     shared: &Shared,
     record: &ArrayRecord,

@@ -3,8 +3,9 @@
 //! In: the settled front of the window. Out: an active wave, its reads merged and its tables
 //! written. Chunks that are read come first, by file and offset; then those that are only filled.
 //!
-//! A chunk that is settled farther behind too, because a later batch needs it, goes along before
-//! its turn: it is then read and decoded once for all of them, and takes no more staging.
+//! A chunk that is settled again later in the window, because a later batch needs it, joins the
+//! wave before its turn: it is then read and decoded once for all of them, and takes no more
+//! staging.
 
 use crate::base::indexes::WaveIndex;
 use crate::base::math::index;
@@ -32,8 +33,8 @@ impl Planner {
         let (wave, active) = {
             let state = &mut *lock.lock();
             // Uses are over when the chunks that were planned for them leave the window, not when
-            // they came into it: a chunk that still waits for its lookup is kept for the batches
-            // behind it, which wait for the same one.
+            // they came into it: a chunk that still waits for its lookup stays cached for the later
+            // batches, which wait for the same one.
             let oldest = (self.first < self.limit).then(|| self.entry(self.first).sample_first);
             state.chunks.pass(oldest.unwrap_or(state.queue.front_number()));
             let waves = &state.waves;
@@ -218,7 +219,7 @@ impl Planner {
         }
     }
 
-    /// Where the bytes of a task that is read lie: from which byte of its file on, how many, and
+    /// The place of the bytes of a task that is read: from which byte of its file on, how many, and
     /// what the file looked like.
     fn data(&self, task: usize) -> (u64, u64, FileStat) {
         match self.settled(task) {
@@ -285,9 +286,9 @@ impl Planner {
         (ops, pairs)
     }
 
-    /// Writes the chunks that need no bytes behind the reads: those that are only filled as one
-    /// read of nothing, those that are kept each as its own, because each is ready by itself. The
-    /// number of reads in all.
+    /// Writes the chunks that need no bytes after the reads: chunks that are only filled as one
+    /// read of no bytes, and each cached chunk as a read of its own, because each is ready by
+    /// itself. The number of reads in all.
     fn write_idle(
         &self,
         shared: &Shared,
@@ -315,7 +316,7 @@ impl Planner {
         ops
     }
 
-    /// Tasks behind `task`, before `limit`, that are of the same chunk, which none of them keeps.
+    /// Tasks after `task`, before `limit`, that are of the same chunk, which none of them caches.
     fn mates(&self, task: usize, limit: usize) -> u32 {
         let of = |task: usize| {
             let entry = self.task(task);
@@ -326,7 +327,7 @@ impl Planner {
         (task + 1..limit).take_while(|other| of(*other) == Some(own)).count() as u32
     }
 
-    /// `slab` is where byte `start` of the file is staged.
+    /// `slab` is the place at which byte `start` of the file is staged.
     fn write_task(
         &self,
         shared: &Shared,
@@ -420,7 +421,7 @@ fn log_reads(shared: &Shared, wave: WaveIndex, ops: u32) {
     }
 }
 
-/// A read of nothing is ready, unless its chunk is still being decoded to be kept. False: that
+/// A read of no bytes is ready, unless its chunk is still being decoded for the cache. False: that
 /// failed.
 fn set_idle_ready(shared: &Shared, state: &mut State, wave: WaveIndex, op: u32) -> bool {
     let row = shared.wave_row(wave, op);
@@ -436,7 +437,7 @@ fn set_idle_ready(shared: &Shared, state: &mut State, wave: WaveIndex, op: u32) 
     true
 }
 
-/// Fails a chunk of a new wave that was to wait for a kept chunk, which has failed since it was
+/// Fails a chunk of a new wave that was to wait for a cached chunk, which has failed since it was
 /// planned. Those that came to wait in time are told by whoever failed.
 fn fail_kept(lock: &Lock, wave: WaveIndex, op: u32) {
     let shared = lock.shared;

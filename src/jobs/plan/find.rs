@@ -1,17 +1,18 @@
-//! The planner's lookups: where each chunk of the window lies.
+//! The planner's lookups: the place of each chunk of the window.
 //!
-//! In: window entries that are New or Waiting. Out: entries that are placed, missing or gone. What
-//! the caches of files and index pages do not know is asked for; equal questions share a lookup.
+//! In: window entries that are New or Waiting. Out: entries that are placed, missing or gone. Facts
+//! that the caches of files and index pages do not have are asked for; equal questions share a
+//! lookup.
 //!
-//! Of files that are chunks no more are looked up ahead of those that are read than stay open until
-//! they are read: else each is opened twice.
+//! Files that are chunks are looked up early only as far as they stay open until they are read:
+//! else each is opened twice.
 //!
 //! The first touch of a file in each batch looks at its path, and what is cached of another version
 //! is forgotten. Chunks of a batch that lie in one file are of one version: an entry is compared
-//! with those before and behind it, which are of the same file wherever that has several chunks.
+//! with those before and after it, which are of the same file wherever that has several chunks.
 //!
 //! A chunk in a shard of a shard takes two lookups. Between them its entry may be New again, with
-//! Waiting ones behind it, because no lookup can be begun. Their answers are read all the same, or
+//! Waiting ones after it, because no lookup can be begun. Their answers are read all the same, or
 //! no lookup would ever be free; and the last to read one begins the next, so that something moves.
 
 use crate::base::limits::{INDEX_ENTRY_BYTES, SHARD_LEVELS_MAX};
@@ -39,8 +40,8 @@ use crate::wave::ReadOp;
 use core::sync::atomic::Ordering::Relaxed;
 
 impl Planner {
-    /// Looks up where the chunks of the window lie: those that nobody looked at, and, when a lookup
-    /// ended since the last time, those that wait for one.
+    /// Looks up the places of the chunks of the window: those that nobody looked at, and, when a
+    /// lookup ended since the last time, those that wait for one.
     pub fn settle(&mut self, lock: &Lock) -> bool {
         let ended = lock.lock().requests.ended();
         let mut at = if ended == self.ended { self.looked.max(self.first) } else { self.first };
@@ -64,8 +65,8 @@ impl Planner {
         progress
     }
 
-    /// Looks at window entries from `first` on before `limit`, or up to one that fails. Once there
-    /// is one in `full`, at those alone that wait.
+    /// Looks at window entries from `first` on before `limit`, or up to one that fails. Once `full`
+    /// has one, at those alone that wait.
     fn settle_some(
         &mut self,
         lock: &Lock,
@@ -180,18 +181,18 @@ fn give_up(shared: &Shared, state: &mut State, entry: &mut Planned, record: &Arr
     entry.place = Place::Gone;
 }
 
-/// What a look at some of the window gave.
+/// The result of a look at some of the window.
 struct Step {
-    /// Behind the last entry that was looked at.
+    /// The limit of the entries that were looked at.
     limit: u64,
     progress: bool,
     failed: Option<(Planned, Status, Why)>,
 }
 
-/// What the index of a shard says of a chunk; of a file that is a chunk, `stat` alone counts.
+/// The entry of a chunk in the index of a shard; of a file that is a chunk, `stat` alone counts.
 #[derive(Clone, Copy)]
 struct Found {
-    /// What the file looked like.
+    /// The state of the file.
     stat: FileStat,
     shard: Shard,
     raw: [u8; INDEX_ENTRY_BYTES],
@@ -234,7 +235,7 @@ fn settle_one(
     look_up(shared, state, (entry, seen), record, why)
 }
 
-/// Finds where a planned chunk lies, from what is cached or from a lookup that ended. `seen`: the
+/// Finds the place of a planned chunk, in the caches or from a lookup that ended. `seen`: the
 /// version that a look for it found just now.
 fn look_up(
     shared: &Shared,
@@ -290,7 +291,7 @@ fn has_answer(state: &State, entry: &Planned) -> bool {
         if state.requests.outcome(request) != Outcome::Pending)
 }
 
-/// What a lookup that ended gives one that waits for it; None where the file is absent.
+/// The result of a lookup that ended for an entry that waits for it; None if the file is absent.
 fn answer(
     state: &mut State,
     request: u32,
@@ -434,7 +435,7 @@ fn set_missing(
     Ok(LookUp::Settled)
 }
 
-/// What is read of the encoded chunk at `offset`: all of it, or the needed bytes alone.
+/// The bytes that are read of the encoded chunk at `offset`: all of it, or the needed bytes alone.
 fn data_place(
     record: &ArrayRecord,
     need: Span,
@@ -447,7 +448,7 @@ fn data_place(
     })
 }
 
-/// Where a chunk of a flat array begins in its file of `bytes` bytes.
+/// The offset of a chunk of a flat array in its file of `bytes` bytes.
 fn chunk_in_file(
     (array, record): (&ArrayRecord, &ArrayRecord),
     entry: &Planned,

@@ -1,8 +1,8 @@
 //! The planner's scout: which chunks the samples of the lookahead will use.
 //!
 //! In: samples that wait, in order, as far as their arrays are known. Out: uses that the cache of
-//! decoded chunks foresees. It stops where the cache can take no more and goes on there when uses
-//! are over; a bounded number of chunks a run.
+//! decoded chunks foresees. It stops when the cache can take no more and goes on at the same place
+//! when uses are over; a bounded number of chunks a run.
 
 use crate::base::limits::RANK_MAX;
 use crate::base::status::Why;
@@ -17,7 +17,7 @@ use crate::state::lock::Lock;
 use crate::state::shared::Shared;
 
 impl Planner {
-    /// Foresees the uses of a bounded number of chunks; whether there were any.
+    /// Foresees the uses of a bounded number of chunks; whether it found any.
     pub fn scout(&mut self, lock: &Lock) -> bool {
         if lock.shared.settings.cache_memory_bytes == 0 {
             return false;
@@ -78,7 +78,7 @@ fn foresee_box(
     }
     let begun = scouted.cursor.filter(|(of, _)| *of == array_id).map(|(_, cursor)| cursor);
     let start = || {
-        // What is wrong with the sample is told when it is planned.
+        // A fault of the sample is reported when it is planned.
         let reach = source_box(shared, record, &queued, &mut Why::new()).ok()?;
         (!reach.is_empty(record.axes())).then(|| Cursor::start(record, &reach))
     };

@@ -1,7 +1,7 @@
-//! The planner and the cache of decoded chunks: what is found there, and what gets a place.
+//! The planner and the cache of decoded chunks: which chunks are found in it, and which get a
+//! place.
 //!
-//! In: window entries. Out: entries that are kept, each of the version of its file that the batch
-//! sees.
+//! In: window entries. Out: cached entries, each of the version of its file that the batch sees.
 
 use crate::chunk_cache::ChunkKey;
 use crate::decode::kept_bytes;
@@ -18,7 +18,7 @@ fn chunk_key(entry: &Planned) -> ChunkKey {
     ChunkKey { array_id: entry.array_id, file: entry.file, chunk: entry.chunk }
 }
 
-/// Whether chunks of the array are kept.
+/// Whether chunks of the array are cached.
 pub fn is_keeping(shared: &Shared, record: &ArrayRecord) -> bool {
     shared.settings.cache_memory_bytes > 0 && record.is_decoded()
 }
@@ -28,9 +28,9 @@ pub fn has_kept(shared: &Shared, state: &State, entry: &Planned, record: &ArrayR
     is_keeping(shared, record) && state.chunks.find(chunk_key(entry)).is_some()
 }
 
-/// Settles window entry number `at` if its chunk is kept, or is being decoded to be kept by an
+/// Settles window entry number `at` if its chunk is cached, or is being decoded for the cache by an
 /// entry before it, of the version of the file that the batch sees: `seen`, or what is known of the
-/// file once the batch looked. None: it is not kept, or not of that version.
+/// file once the batch looked. None: it is not cached, or not of that version.
 ///
 /// An entry waits only for entries before it in the plan. Else waves full of waiting chunks could
 /// keep out the one that they wait for. A chunk is decoded twice in the rare case that its entry

@@ -1,5 +1,5 @@
-//! The planner's own looks: where nothing has to be waited for, it looks by itself whether the
-//! paths of files and documents lead to the versions that are known, and asks nobody.
+//! The planner's own looks: if nothing has to be waited for, it looks by itself whether the paths
+//! of files and documents lead to the versions that are known, and asks nobody.
 //!
 //! In: window entries of files that their batch did not look at yet; arrays of a batch that begins.
 //! Out: files that the batch looked at, retired records, arrays that may be used. Whatever is odd,
@@ -39,7 +39,7 @@ impl Planner {
         let shared = lock.shared;
         let limit = self.limit.min(first + RUN_CHUNKS);
         let mut looks = ArrayVec::<Look, LOOKS_MAX>::new();
-        // Each entry is seen here once: a file that becomes known later is asked for.
+        // Each entry is seen once: a file that becomes known later is asked for.
         let first = first.max(self.glanced);
         if first >= limit {
             return limit;
@@ -109,7 +109,7 @@ fn is_to_look_at(shared: &Shared, state: &State, entry: &Planned) -> bool {
     let is_known = !state.files.is_absent(slot, entry.batch_id)
         && state.files.known(slot).is_some()
         && !state.files.is_looked_at(slot, entry.batch_id);
-    // One that is closed is opened, and looked at by that, unless its chunk is kept.
+    // One that is closed is opened, and looked at by that, unless its chunk is cached.
     is_known
         && (record.shard_levels > 0
             || state.files.is_open(slot)

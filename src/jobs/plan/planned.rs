@@ -30,9 +30,9 @@ pub enum Place {
 /// The answer: how a chunk gets to its samples.
 #[derive(Clone, Copy, Debug)]
 pub enum Settled {
-    /// Lies there in its file.
+    /// Its bytes in its file.
     Data { offset: u64, bytes: u64, stat: FileStat },
-    /// Is kept decoded, or is being decoded to be kept.
+    /// It is cached, or is being decoded for the cache.
     Kept,
     /// Does not exist.
     Missing,
@@ -68,7 +68,7 @@ pub struct Planned {
     pub version: Option<Version>,
     /// Number of the first sample of its batch.
     pub sample_first: u64,
-    /// Number of the sample behind its batch.
+    /// Number of the first sample after its batch.
     pub sample_limit: u64,
     pub pair_first: u64,
     pub pair_count: u32,
@@ -107,7 +107,7 @@ pub struct Scouted {
     pub sample: u64,
     /// Box of that sample.
     pub number: u32,
-    /// Where in that box, and in which array.
+    /// The place in that box, and the array.
     pub cursor: Option<(u64, Cursor)>,
 }
 

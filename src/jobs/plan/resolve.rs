@@ -1,7 +1,7 @@
 //! The planner's question for arrays: which one each group of boxes reads.
 //!
 //! In: boxes of a batch, in the order of their uris. Out: a group whose array is loaded; failed
-//! samples where it cannot be.
+//! samples if it cannot be.
 
 use crate::base::cache::hash_bytes;
 use crate::base::indexes::ArraySlot;
@@ -109,7 +109,7 @@ impl Planner {
     }
 
     /// Begins the looks at the arrays of a batch that was just bound, all at once: those that the
-    /// planner does itself, where nothing has to be waited for.
+    /// planner does itself, if nothing has to be waited for.
     pub(super) fn begin_looks(
         &self,
         shared: &Shared,
@@ -140,7 +140,7 @@ impl Planner {
         looks
     }
 
-    /// Behind the last box that reads the array of the group's first. One that is fed is alone.
+    /// The limit of the boxes that read the array of the group's first. One that is fed is alone.
     fn group_limit(&self, shared: &Shared, queue: &Queue, current: &Current) -> u32 {
         let first = current.group_first;
         let queued = |at: u32| queued_box(shared, queue, self.order[at as usize]);

@@ -70,7 +70,7 @@ pub struct Current {
     /// The group's array is the one at the planner's `target`.
     pub(super) is_alias: bool,
     chunk_number: u64,
-    /// Number of the sample behind the batch.
+    /// Number of the first sample after the batch.
     sample_limit: u64,
 }
 
@@ -80,15 +80,15 @@ pub struct Planner {
     /// Numbers of the boxes of the batch, grouped by uri.
     pub(super) order: &'static mut [u32],
     pub(super) merge: Merge,
-    /// What the walks of the group are over: its array, or the part of it that its one box reads
-    /// of an array that is asked for boxes.
+    /// The subject of the group's walks: its array, or the part of it that its one box reads of an
+    /// array that is asked for boxes.
     pub(super) record: ArrayRecord,
     /// First element of that part.
     pub(super) origin: [u64; RANK_MAX],
     /// Extents of the array.
     pub(super) shape: [u64; RANK_MAX],
-    /// The uri that the group's own stands for. Kept here because either entry may go while the
-    /// other one is loaded.
+    /// The uri that the group's own stands for. They are copies, because either entry may be
+    /// dropped while the other one is loaded.
     pub(super) target: Uri,
     pub window: &'static mut [Planned],
     pub first: u64,
@@ -436,8 +436,8 @@ impl Planner {
     }
 }
 
-/// Whether several batches that need a chunk of the array decode it once, unless it is kept: not
-/// where it is taken to a device batch by batch.
+/// Whether several batches that need a chunk of the array decode it once, unless it is cached: not
+/// if it is taken to a device batch by batch.
 fn is_shared(shared: &Shared, record: &ArrayRecord) -> bool {
     shared.engine().is_none() && record.is_decoded()
 }

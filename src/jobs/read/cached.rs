@@ -1,7 +1,7 @@
 //! Reads of small chunks from the page cache, decoded and scattered at once.
 //!
-//! In: reads of one file. Out: their chunks in the batches. What would block is left to those who
-//! may wait.
+//! In: reads of one file. Out: their chunks in the batches. Reads that would block are left to
+//! threads that may wait.
 
 use crate::base::indexes::WaveIndex;
 use crate::base::stats::Metric;
@@ -24,12 +24,13 @@ use crate::wave::{ChunkTask, ReadOp};
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Bytes that are read at a time where chunks are decoded as they come: they stay in a cache of the
+/// Bytes that are read at a time if chunks are decoded as they arrive: they stay in a cache of the
 /// second level until they are decoded, and only chunks that are large take a call each.
 const STREAM_BYTES: u64 = 256 << 10;
 
 /// Reads `count` reads of a wave from number `first` on, all of the leased file, and decodes and
-/// scatters each chunk as soon as it is here. What would block is left to threads that may wait.
+/// scatters each chunk as soon as it is read. Reads that would block are left to threads that may
+/// wait.
 pub fn run<'l>(
     lock: &'l Lock,
     worker: &mut Worker,
@@ -66,7 +67,7 @@ pub fn run<'l>(
 }
 
 /// Chunks before `done` are done: the read of that chunk waits for a thread that may wait, those
-/// behind it are as if nobody had begun them.
+/// after it are as if nobody had begun them.
 fn leave_reads(state: &mut State, (wave, first): (WaveIndex, u32), reads: &[ReadOp], done: u32) {
     for (op, read) in (first..).zip(reads) {
         let limit = read.chunk_first + read.chunk_count;
@@ -80,7 +81,7 @@ fn leave_reads(state: &mut State, (wave, first): (WaveIndex, u32), reads: &[Read
     }
 }
 
-/// What reading and decoding in one go takes.
+/// The state of reading and decoding in one go.
 struct Stream<'f, 's> {
     file: LeasedFile<'f>,
     assembler: Assembler<'s>,
@@ -158,7 +159,7 @@ impl Stream<'_, '_> {
         shared.tables.chunks.read(shared.wave_row(self.wave, chunk))
     }
 
-    /// Behind the last of the chunks from `first` on that are read at a time: they touch.
+    /// The limit of the chunks from `first` on that are read at a time: they touch.
     fn run_limit(&self, first: u32, limit: u32) -> u32 {
         let head = self.task(first);
         let (mut end, mut at) = (head.offset + head.bytes, first + 1);
@@ -229,7 +230,7 @@ impl Stream<'_, '_> {
         Ok(())
     }
 
-    /// Reads the strips of a chunk that is read partly to where they belong in `bytes`; what lies
+    /// Reads the strips of a chunk that is read partly to their places in `bytes`; what lies
     /// between holds anything, and no sample reads it. The number of bytes read.
     fn read_strips(
         &mut self,
@@ -277,7 +278,7 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
                 continue;
             }
             let need = state.read_need(shared, wave, &read);
-            // Of a chunk that is read partly a worker's place holds what is read.
+            // A worker's place holds the parts that are read of a chunk that is read partly.
             let is_small = record.working_bytes() <= SMALL_CHUNK_BYTES
                 || record.is_read_partly() && read.bytes <= SMALL_CHUNK_BYTES
                 || is_for_device(shared, wave, &read);
@@ -300,7 +301,7 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
                 }
             };
             let (count, need) = join_reads(state, shared, wave, first, (&read, need));
-            // There is room: nobody took of it since.
+            // It has room: nobody took of it since.
             let slab = state.reserve(shared, need).ok().flatten();
             state.note_bound(shared, wave);
             return Some(Job::Stream { wave, first, count, lease, slab });
@@ -315,8 +316,8 @@ fn is_for_device(shared: &Shared, wave: WaveIndex, read: &ReadOp) -> bool {
     chunks.all(|chunk| shared.tables.chunks.read(shared.wave_row(wave, chunk)).is_for_device())
 }
 
-/// Issues the reads behind `first` that the same worker takes with it; how many they are
-/// together, and what they need of a slab.
+/// Issues the reads after `first` that the same worker takes with it; how many they are together,
+/// and what they need of a slab.
 fn join_reads(
     state: &mut State,
     shared: &Shared,

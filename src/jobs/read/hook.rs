@@ -67,7 +67,7 @@ pub fn read_done(lock: &Lock, ticket: u64, result: i64) -> Result<(), Failure> {
     Err(Failure::because(status, &why))
 }
 
-/// Ends a read; false where there is none of that ticket.
+/// Ends a read; false if none has that ticket.
 fn end_read(shared: &Shared, state: &mut State, ticket: u64, is_there: bool) -> bool {
     let Some(read) = state.async_reads.end(ticket) else { return false };
     if read.is_dropped {

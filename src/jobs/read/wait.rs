@@ -44,8 +44,8 @@ pub fn run<'l>(
         (None, _) => {}
     }
     let target = target.part(shared.read_front(read), read.bytes);
-    // A thread that may wait tries what need not: that it need not is worth knowing, and time tells
-    // it only where nobody else is at work.
+    // A thread that may wait tries what need not: that it need not is worth knowing, and time shows
+    // it only if no other thread is at work.
     let mut result = file.read(target, read.offset, !shared.store.row.waits);
     let is_cached = result != Err(OpenFault::Store(Fault::WouldBlock));
     if !is_cached && !cached_only {

@@ -39,7 +39,7 @@ pub const ROW: Row = Row {
     merges: (0, u64::MAX),
 };
 
-/// What the host's answer means.
+/// The meaning of the host's answer.
 pub fn outcome(answer: i64) -> Result<(), Fault> {
     match answer {
         0 => Ok(()),

@@ -1,8 +1,8 @@
 //! Files by name: the system's, or the host's own through its hook.
 //!
 //! In: NUL-terminated paths. Out: bytes, or a [`Fault`] that tells a file that does not exist from
-//! every other failure, because only the first is data (a missing chunk). EINTR and short reads go
-//! on here, so that callers see whole reads only.
+//! every other failure, because only the first is data (a missing chunk). This module continues
+//! after EINTR and short reads, so that callers see whole reads only.
 //!
 //! A store is a [`Row`], and no other place knows which one it has: a new store is a file beside
 //! `hook` with its row, and a line of [`Store::new`].
@@ -62,7 +62,7 @@ impl fmt::Display for Fault {
 /// A network file system no longer knows the file of a descriptor or a name: it is opened again.
 pub const STALE: Fault = Fault::Failed(Errno(libc::ESTALE));
 
-/// Stands for a descriptor where a store has none.
+/// Stands for a descriptor if a store has none.
 pub const NO_FD: i32 = -1;
 
 /// An open file: its descriptor or NO_FD, and what it looked like.
@@ -73,20 +73,19 @@ pub type Opened = (i32, FileStat);
 pub enum Listing {
     /// Every name was seen.
     Whole,
-    /// There are more names, or names that no text can show: not UTF-8, or control characters.
+    /// It has more names, or names that no text can show: not UTF-8, or control characters.
     Cut,
 }
 
 /// Gets the entries of a folder, one by one.
 pub type Visit<'a> = dyn FnMut(&Entry<'_>) + 'a;
 
-/// What is open of a data file.
+/// The descriptors of a data file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Descriptors {
     /// For reads through the page cache.
     pub fd: i32,
-    /// For reads past it, aligned to DIRECT_ALIGN, where the store opens such and the file has
-    /// them.
+    /// For reads past it, aligned to DIRECT_ALIGN, if the store opens such and the file has them.
     pub direct: Option<i32>,
 }
 
@@ -105,14 +104,14 @@ pub struct Row {
     pub read: fn(&Store, Opened, &Path, &mut [u8], u64, bool) -> Result<(), Fault>,
     /// Begins a read that fills the target from an offset; it is the host's from here to its
     /// completion, which names the loader and the ticket. Err: the host takes no such read, and
-    /// there is no completion.
+    /// does not complete it.
     pub begin_read: fn(&Store, (u64, u64), (&Path, FileStat), Region, u64) -> Result<(), Fault>,
-    /// Any read may take long: there is no page cache in which it could be tried first.
+    /// Any read may take long: it cannot be tried in a page cache first.
     pub waits: bool,
     /// An open file is read by a descriptor of the system, wherever its path leads by now. A look
     /// at a path costs less than opening a file.
     pub has_descriptors: bool,
-    /// Files lie in folders, and behind links, at which one can look themselves.
+    /// Files lie in folders, and links may lead to them; both can be looked at themselves.
     pub has_folders: bool,
     /// Names are paths of the system: their lengths are limited, a relative one begins at the
     /// current folder, and none has a scheme.
@@ -138,7 +137,7 @@ unsafe impl Send for Store {}
 // SAFETY: by the same contract several threads may call it at once.
 unsafe impl Sync for Store {}
 
-/// Makes a call once more where a network file system lost what it gave a moment ago.
+/// Makes a call once more if a network file system lost the handle that it gave a moment ago.
 fn twice<T, E: PartialEq>(stale: E, call: impl Fn() -> Result<T, E>) -> Result<T, E> {
     match call() {
         Err(fault) if fault == stale => call(),
@@ -147,7 +146,7 @@ fn twice<T, E: PartialEq>(stale: E, call: impl Fn() -> Result<T, E>) -> Result<T
 }
 
 impl Store {
-    /// Files of the hook where it has functions, else of the system; `reads_direct` asks that data
+    /// Files of the hook if it has functions, else of the system; `reads_direct` asks that data
     /// files are opened for direct reads as well.
     pub fn new(os: &'static Os, hook: FilesHook, reads_direct: bool) -> Store {
         let row = if hook.size.is_some() { hook::ROW } else { system::ROW };
@@ -168,7 +167,7 @@ impl Store {
         ))
     }
 
-    /// Opens a file and looks at it, once more where a network file system lost it between the two.
+    /// Opens a file and looks at it, once more if a network file system lost it between the two.
     pub fn open(&self, path: &Path) -> Result<Opened, Fault> {
         twice(STALE, || (self.row.open)(self, path))
     }
@@ -207,8 +206,8 @@ impl Store {
         twice(STALE, || (self.row.stat_path)(self, path))
     }
 
-    /// Looks at a path, and not at what a link at its end leads to. Where there are no links,
-    /// nothing lies there.
+    /// Looks at a path, and not at what a link at its end leads to. In a store without links it
+    /// finds nothing.
     pub fn stat_link(&self, path: &Path) -> Result<FileStat, Errno> {
         if !self.row.has_folders {
             return Err(Errno(libc::ENOENT));
@@ -229,7 +228,7 @@ impl Store {
         open.direct.into_iter().for_each(|fd| self.close(fd));
     }
 
-    /// Reads, and may wait; where the descriptor went stale, through another one that is opened for
+    /// Reads, and may wait; if the descriptor went stale, through another one that is opened for
     /// this read alone, if the file still looks like `stat`.
     pub fn read_again(
         &self,

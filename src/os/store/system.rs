@@ -29,7 +29,7 @@ fn fault_from(errno: Errno) -> Fault {
 
 fn open(store: &Store, path: &Path) -> Result<Opened, Fault> {
     let fd = match uninterrupted(|| (store.os.open)(path.as_bytes_nul())) {
-        // A socket, or a device that there is no driver for, cannot be opened at all.
+        // A socket, or a device without a driver, cannot be opened at all.
         Err(errno @ Errno(libc::ENXIO)) => {
             let kind = stat_path(store, path).map_or(FileKind::REGULAR, |stat| stat.kind);
             let is_odd = kind != FileKind::REGULAR;
@@ -92,8 +92,8 @@ fn open_folder(store: &Store, folder: &str) -> Result<(i32, Version), Fault> {
     Ok((fd, stat.version()))
 }
 
-/// None where the file has no direct reads, where no descriptor is left for them, or where it is
-/// another file by now: it is then read through the page cache, which always works.
+/// None if the file has no direct reads, if no descriptor is left for them, or if it is another
+/// file by now: it is then read through the page cache, which always works.
 pub fn open_direct(store: &Store, path: &Path, stat: FileStat) -> Option<i32> {
     let (fd, align) = uninterrupted(|| (store.os.open_direct)(path.as_bytes_nul())).ok()?;
     let is_fine = u64::from(align.memory.max(align.offset)) <= DIRECT_ALIGN

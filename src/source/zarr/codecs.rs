@@ -23,7 +23,7 @@ use crate::records::{
 /// grid) are set.
 pub(super) fn read_codecs(codecs: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status> {
     let mut list = codecs;
-    // Ends: every turn adds a level of shards, of which there are SHARD_LEVELS_MAX.
+    // Ends: every turn adds a level of shards, at most SHARD_LEVELS_MAX.
     loop {
         let level = record.shard_levels as usize;
         let mut items = list.items()?;
@@ -45,18 +45,18 @@ pub(super) fn read_codecs(codecs: Node<'_, '_>, record: &mut ArrayRecord) -> Res
             return Err(fail!(behind, Unsupported, "codec {name} {reason}"));
         }
         list = read_shard(&first, record)?;
-        // What a shard holds has the shard's axes, until it is transposed itself.
+        // The contents of a shard have the shard's axes, until it is transposed itself.
         record.axis_order[level + 1] = record.axis_order[level];
     }
 }
 
-/// The codecs of a chunk from the one that makes bytes on, behind the filters that the record has.
+/// The codecs of a chunk from the one that makes bytes on, after the filters that the record has.
 fn read_chunk_codecs<'r, 'a: 'r>(
     first: &Extension<'r, 'a>,
     items: impl Iterator<Item = Node<'r, 'a>>,
     record: &mut ArrayRecord,
 ) -> Result<(), Status> {
-    // zarr-python leaves the order out where the array's own elements have one byte.
+    // zarr-python leaves the order out if the array's own elements have one byte.
     let word_bytes = encoded_number(record).dtype.word_bytes().min(record.dtype.word_bytes());
     let byte_order = read_array_to_bytes(first, word_bytes)?;
     match record.codecs.first() {
@@ -91,7 +91,7 @@ fn encoded_number(record: &ArrayRecord) -> Number {
 }
 
 /// Takes the transposes at the front of a list into the axis order of the level that is read, and
-/// the filters into the codecs of the chunk; gives the codec behind them.
+/// the filters into the codecs of the chunk; gives the codec after them.
 fn read_front<'r, 'a>(
     list: Node<'r, 'a>,
     items: &mut impl Iterator<Item = Node<'r, 'a>>,
@@ -114,7 +114,7 @@ fn read_front<'r, 'a>(
 }
 
 /// Applies a transpose to the axes that it gets: axis `i` of what it gives is axis `order[i]` of
-/// what it gets. It may stand behind filters that look at each element for itself.
+/// what it gets. It may follow filters that look at each element for itself.
 ///
 /// Worked example: chunks of axes z y x, two transposes in a row. The order [2, 0, 1] gives x z y;
 /// of those the order [1, 0, 2] gives z x y.
@@ -131,7 +131,7 @@ fn read_transpose(extension: &Extension<'_, '_>, record: &mut ArrayRecord) -> Re
     let axes = &mut axes[..rank];
     let [order, ..] = extension.pick("order", 1)?;
     if let Some(name) = order.as_str() {
-        // What writers made before the specification had only permutations.
+        // Writers that are older than the specification made only permutations.
         match name.place_in("C F") {
             Some(0) => {}
             Some(_) => axes.reverse(),
@@ -195,7 +195,7 @@ fn check_division(node: Node<'_, '_>, outer: &[u64], inner: &[u64]) -> Result<()
     Ok(())
 }
 
-/// Adds the codecs behind the one that makes bytes, of an array of elements `given`.
+/// Adds the codecs after the one that makes bytes, of an array of elements `given`.
 fn read_bytes_codecs<'r, 'a: 'r>(
     items: impl Iterator<Item = Node<'r, 'a>>,
     given: Number,

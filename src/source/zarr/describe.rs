@@ -1,4 +1,4 @@
-//! What a record says of its array, in words.
+//! The facts of an array in its record, in words.
 //!
 //! Comes in: a record. Goes out: the name of the element type and the codecs, as the format of its
 //! document names them. Invariant: one layout has one description, however it was spelled.
@@ -7,7 +7,7 @@ use crate::base::abi::{CODECS_TEXT_BYTES, NAME_BYTES};
 use crate::base::text::Text;
 use crate::records::{ArrayRecord, ByteOrder, DocumentKind, Dtype, IN_ORDER, IndexLayout};
 
-/// What `array_info` tells in words.
+/// The texts of `array_info`.
 #[derive(Clone, Copy, Debug)]
 pub struct Description {
     /// The element type as the document names it: "float32", "r24"; "<f4", "|V3" in zarr v2.
@@ -15,7 +15,7 @@ pub struct Description {
     /// The codecs in the order of encoding: "bytes(little) zstd crc32c", for shards
     /// "sharding_indexed[bytes(little) zstd](index at end, crc32c)", with one "transpose(1,0)" for
     /// all that stand side by side, and filters in front: "delta bytes(little) shuffle zstd". For
-    /// zarr v2 the filters, the compressor, if there is one, and the order of the elements: "delta
+    /// zarr v2 the filters, the compressor, if it has one, and the order of the elements: "delta
     /// zstd order C".
     pub codecs: Text<CODECS_TEXT_BYTES>,
 }
@@ -60,8 +60,8 @@ fn write_zarr3(record: &ArrayRecord, words: &mut Description) {
     }
 }
 
-/// The transpose between the axes of level `level` and those of the level around it, if there is
-/// one: "transpose(1,0) ".
+/// The transpose between the axes of level `level` and those of the level around it, if it exists:
+/// "transpose(1,0) ".
 fn write_transpose(text: &mut Text<CODECS_TEXT_BYTES>, record: &ArrayRecord, level: usize) {
     let axes = record.axes();
     let outer = if level == 0 { IN_ORDER } else { record.axis_order[level - 1] };
@@ -93,7 +93,7 @@ fn write_zarr2(record: &ArrayRecord, words: &mut Description) {
     for codec in &record.codecs {
         write!(codecs, "{} ", codec.name());
     }
-    // Both orders are one layout where at most one axis is longer than 1: it is called C.
+    // Both orders are one layout if at most one axis is longer than 1: it is called C.
     let axes = (0..record.axes()).filter(|axis| record.chunk_shape[*axis] > 1);
     let mut outward = axes.map(|axis| record.chunk_strides[axis]);
     let is_column_major = matches!((outward.next(), outward.next()), (Some(a), Some(b)) if a < b);

@@ -9,7 +9,7 @@ use crate::fail;
 use crate::source::json::Str;
 use arrayvec::ArrayVec;
 
-/// What lies at a path.
+/// The kind of node at a path.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum NodeKind {
@@ -69,7 +69,7 @@ pub struct Level<'a> {
     pub image: u32,
     /// Its place in that, the finest first.
     pub level: u32,
-    /// The name of the multiscale; empty where it has none.
+    /// The name of the multiscale; empty if it has none.
     pub name: Str<'a>,
     /// Its axes.
     pub axes: &'a Axes<'a>,
@@ -77,16 +77,16 @@ pub struct Level<'a> {
     pub transform: Transform,
 }
 
-/// What is known of an entry beside its kind.
+/// The facts of an entry besides its kind.
 #[derive(Clone, Debug)]
 pub enum Detail<'a> {
     /// Nothing.
     None,
     /// An array that is a level of an image.
     Level(Level<'a>),
-    /// A well: its row and its column, where the document says them.
+    /// A well: its row and its column, if the document gives them.
     Well(Option<[u32; 2]>),
-    /// A field of a well, and the acquisition that it is of, where the document says that.
+    /// A field of a well, and the acquisition that it is of, if the document gives it.
     Field(Option<u32>),
 }
 
@@ -95,21 +95,21 @@ pub enum Detail<'a> {
 pub struct Entry<'a> {
     /// Its path below the group: no empty, "." or ".." part, no control character.
     pub path: &'a str,
-    /// What it is.
+    /// Its kind.
     pub kind: NodeKind,
-    /// What else is known.
+    /// Its other facts.
     pub detail: Detail<'a>,
 }
 
-/// What takes the entries.
+/// The function that gets the entries.
 pub type Visit<'v> = dyn FnMut(&Entry<'_>) + 'v;
 
-/// What a group says of itself.
+/// The facts of a group in its documents.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Group<'a> {
     /// Group, Image, Plate or Well.
     pub kind: NodeKind,
-    /// Version of OME-NGFF; empty where the group is none of it or does not say.
+    /// Version of OME-NGFF; empty if the group has none or does not give it.
     pub version: Str<'a>,
     /// Name of the plate, or of the first multiscale that has one; else empty.
     pub name: Str<'a>,
@@ -119,7 +119,7 @@ pub struct Group<'a> {
     pub row_count: u32,
     /// Columns of a plate.
     pub column_count: u32,
-    /// Most fields in a well, as the plate says; 0 where it does not.
+    /// Most fields in a well, as the plate says; 0 if it does not.
     pub field_count: u32,
     /// Whether OME-NGFF attributes name nodes.
     pub has_ome: bool,
@@ -127,7 +127,7 @@ pub struct Group<'a> {
     pub has_consolidated: bool,
 }
 
-/// What was found so far.
+/// The entries that were found so far.
 pub(super) struct Found<'v, 'a> {
     pub visit: &'v mut Visit<'v>,
     pub group: Group<'a>,
@@ -150,8 +150,8 @@ impl<'a> Found<'_, 'a> {
         Ok(text)
     }
 
-    /// A node of consolidated metadata. Where OME-NGFF attributes name nodes, groups come from
-    /// them alone; their levels were seen.
+    /// A node of consolidated metadata. If OME-NGFF attributes name nodes, groups come from them
+    /// alone; their levels were seen.
     pub fn add_listed(&mut self, path: &str, kind: NodeKind) {
         let is_seen = || self.levels.iter().any(|level| *level == *path);
         if kind == NodeKind::Group && self.group.has_ome || kind == NodeKind::Array && is_seen() {
@@ -162,7 +162,7 @@ impl<'a> Found<'_, 'a> {
 }
 
 /// The path that `text` spells, unless it is too long for a buffer, if it is one of an entry;
-/// `node` is where it stands.
+/// `node` is its place.
 pub(super) fn checked_path<'b>(
     node: Node<'_, '_>,
     text: Str<'_>,
@@ -176,7 +176,7 @@ pub(super) fn checked_path<'b>(
     }
 }
 
-/// What is wrong with a path that must lie inside a group.
+/// The fault of a path that must lie inside a group.
 pub(super) fn path_fault(path: &str) -> Option<&'static str> {
     let has_part = |is_bad: fn(&str) -> bool| path.split('/').any(is_bad);
     Some(match path {

@@ -9,9 +9,9 @@
 //!   them too, in the byte order of the type. Writers that keep the value as a double (z5) spell
 //!   whole numbers as 7.0; 0 and 1 stand for booleans.
 //! - In v2, null is zeros, which is what zarr-python 3 and tensorstore read (the specification
-//!   leaves missing chunks undefined then), and NaT where elements are times, as zarr-python has
-//!   it. A spelling that those two read differently is refused, above all "0x..." for floats: bits
-//!   in v3, and a number to tensorstore in v2.
+//!   leaves missing chunks undefined then), and NaT if elements are times, as in zarr-python. A
+//!   spelling that those two read differently is refused, above all "0x..." for floats: bits in v3,
+//!   and a number to tensorstore in v2.
 //!
 //! Invariant: decimal numbers are read as an f64 and become an element as `pad_value` does, by
 //! [`value_element`]. The thread holds a [`crate::simd::FloatEnvironment`].
@@ -74,7 +74,7 @@ pub(super) fn read_fill(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<
     Ok(())
 }
 
-/// An integer; where `may_be_double`, also one that is spelled with a fraction or an exponent.
+/// An integer; if `may_be_double`, also one that is spelled with a fraction or an exponent.
 fn read_integer(
     node: Node<'_, '_>,
     dtype: Dtype,
@@ -172,7 +172,7 @@ pub(super) fn bytes_from_base64(text: Str<'_>, out: &mut [u8]) -> Option<()> {
     for (triple, quad) in out.chunks_mut(3).zip(digits.chunks(4)) {
         let mut bits = 0;
         for (place, digit) in quad.iter().enumerate() {
-            // A triple of n bytes has n + 1 digits, and padding behind them.
+            // A triple of n bytes has n + 1 digits, and padding after them.
             bits = bits << 6
                 | match digit {
                     b'=' if place > triple.len() => 0,

@@ -1,12 +1,12 @@
 //! numcodecs' filters: in zarr v2 the items of `filters`, in v3 codecs whose names have
 //! "numcodecs." before them.
 //!
-//! Comes in: one item of a list. Goes out: a codec with all that undoing it takes, or nothing where
+//! Comes in: one item of a list. Goes out: a codec with all that undoing it takes, or nothing if
 //! reading changes nothing (bitround, quantize). Source: the classes of numcodecs, whose arguments
 //! a document holds, and `zarr.codecs.numcodecs` of zarr-python.
 //!
-//! Invariant: the bytes that come out are numcodecs' bytes. What its release for numpy 2 cannot
-//! decode, or what depends on the machine that does it, is refused.
+//! Invariant: the bytes that come out are numcodecs' bytes. Filters that its release for numpy 2
+//! cannot decode, or whose result depends on the machine, are refused.
 
 use super::names::dtype_of;
 use super::node::{Extension, Node};
@@ -17,8 +17,8 @@ use crate::records::{ByteOrder, Codec, CodecName, Dtype, Filter, Line, Number, T
 /// Most bytes of an element that a shuffle is for: what blosc has.
 const SHUFFLE_BYTES_MAX: i64 = 255;
 
-/// The codec that a filter is; None where it changes nothing on reading. `given` is
-/// the type of the elements that it was given.
+/// The codec that a filter is; None if it changes nothing on reading. `given` is the type of the
+/// elements that it was given.
 pub(super) fn read_filter(
     extension: &Extension<'_, '_>,
     codec: CodecName,
@@ -103,7 +103,7 @@ fn shuffle_bytes(extension: &Extension<'_, '_>, given: Number) -> Result<u8, Sta
     Ok(size as u8)
 }
 
-/// The types that two members say; those that are not there are the other's, and the array's.
+/// The types that two members say; those that are absent are the other's, and the array's.
 fn read_types<'r, 'a>(
     extension: &Extension<'r, 'a>,
     given: Number,

@@ -6,7 +6,7 @@
 //! v3 core specification, section Group metadata; zarr-python's consolidated metadata.
 //!
 //! Invariant: the path of an entry lies inside the group, and no entry is left out: entries are
-//! handed to a visitor one by one, so that how many there are costs no memory.
+//! handed to a visitor one by one, so that their number costs no memory.
 
 use super::entry::{Entry, Found, Group, NodeKind, Visit, checked_path};
 use super::ngff::read_ome;
@@ -22,18 +22,18 @@ use arrayvec::ArrayVec;
 /// The documents of a group.
 #[derive(Clone, Copy)]
 pub struct GroupDocuments<'a> {
-    /// Which of them there are.
+    /// The kind of the documents.
     pub kind: DocumentKind,
     /// `zarr.json` or `.zgroup`.
     pub group: &'a [u8],
-    /// `.zattrs`; an empty object where there is none, and for zarr v3.
+    /// `.zattrs`; an empty object if it has none, and for zarr v3.
     pub attributes: &'a [u8],
-    /// `.zmetadata`; an empty object where there is none, and for zarr v3.
+    /// `.zmetadata`; an empty object if it has none, and for zarr v3.
     pub consolidated: &'a [u8],
 }
 
-/// Reads a group; `visit` sees every node that its documents name. What it has seen counts only if
-/// the whole is understood. `uri` names the group in texts.
+/// Reads a group; `visit` sees every node that its documents name. Entries that it has seen count
+/// only if the whole is understood. `uri` names the group in texts.
 ///
 /// Errors: DECODE (not what the formats say, or no group), UNSUPPORTED (well-formed, not read).
 pub fn group_from_documents<'a>(
@@ -59,7 +59,7 @@ pub fn group_from_documents<'a>(
     Ok(found.group)
 }
 
-/// What a document is, as far as it says: Array, Group, or Unknown.
+/// The kind of a document, as far as it gives one: Array, Group, or Unknown.
 pub fn node_kind(kind: DocumentKind, document: &[u8]) -> NodeKind {
     match kind {
         DocumentKind::Zarr2Array => NodeKind::Array,

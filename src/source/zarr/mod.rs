@@ -1,8 +1,8 @@
-//! What array metadata says: a metadata document in, an [`ArrayRecord`] out.
+//! The meaning of array metadata: a metadata document in, an [`ArrayRecord`] out.
 //!
 //! Comes in: the bytes of a metadata document and the uri it belongs to, for the texts. Goes out: a
 //! record that everything after this stage trusts, or a status and a text that names the file, the
-//! member, its place in the file and the way out. Nothing here touches a file.
+//! member, its place in the file and the fix. Nothing in this room touches a file.
 //!
 //! Invariant: what is not understood is refused by name before any data is read. A record that is
 //! handed out has checked products: chunk bytes, chunks per file, files and chunks of the array,

@@ -1,9 +1,9 @@
 //! Codecs that have a name and parameters: compressors, checksums and numcodecs' filters.
 //!
-//! Comes in: one item of a codec list. Goes out: the codec, added to a chain, or nothing where
-//! reading changes nothing. Sources: zarr v3 core; the specifications of `blosc`, `gzip` and
-//! `crc32c`; `zstd` and `zlib` of zarr-extensions; for the names with "numcodecs." before them, and
-//! for zarr v2, the arguments of the numcodecs class, which may all be absent.
+//! Comes in: one item of a codec list. Goes out: the codec, added to a chain, or nothing if reading
+//! changes nothing. Sources: zarr v3 core; the specifications of `blosc`, `gzip` and `crc32c`;
+//! `zstd` and `zlib` of zarr-extensions; for the names with "numcodecs." before them, and for zarr
+//! v2, the arguments of the numcodecs class, which may all be absent.
 //!
 //! Invariant: parameters that decoding does not need (levels, shuffles) are checked all the same: a
 //! value that a writer cannot have meant says that this is not the format we think it is.
@@ -22,7 +22,7 @@ const NAME_BYTES: usize = 26;
 pub(super) struct Named<'e, 'r, 'a> {
     pub row: &'static CodecRow,
     extension: &'e Extension<'r, 'a>,
-    /// Whose parameters it has.
+    /// The codec whose parameters it has.
     is_numcodecs: bool,
 }
 
@@ -51,7 +51,7 @@ impl<'e, 'r, 'a> Named<'e, 'r, 'a> {
         chain.try_push(codec).map_err(|_| node.too_many(chain.capacity(), "codecs"))
     }
 
-    /// The codec, its parameters checked; None where it changes nothing on reading.
+    /// The codec, its parameters checked; None if it changes nothing on reading.
     fn read(&self, given: Number) -> Result<Option<Codec>, Status> {
         let Named { row, extension, is_numcodecs } = *self;
         let check = |name, first, last| extension.pick(name, 0)?[0].check_integer(first, last);
@@ -122,12 +122,12 @@ impl<'e, 'r, 'a> Named<'e, 'r, 'a> {
             // GDAL's.
             shuffle.choice("NONE BYTE BIT", Status::Decode)?;
         } else if is_numcodecs {
-            // -1 is "bits where elements have one byte, else bytes".
+            // -1 is "bits if elements have one byte, else bytes".
             shuffle.check_integer(-1, 2)?;
         } else if let Some(shuffle) = shuffle.found() {
             shuffle.choice("noshuffle shuffle bitshuffle", Status::Unsupported)?;
         }
-        // numcodecs says null where it looks at the buffer.
+        // numcodecs writes null if it looks at the buffer.
         if !is_numcodecs || typesize.present().is_some() {
             typesize.check_integer(1, i64::MAX)?;
         }

@@ -5,8 +5,8 @@
 //! of a zarr v3 group) and 0.1 to 0.4 (top level of `.zattrs`).
 //!
 //! Invariant: a level has one number per axis in scale and translation, all of them finite. A
-//! version, transformation or path that is not understood is refused by name; members that say
-//! nothing about where arrays are (omero, metadata, acquisitions) are passed over.
+//! version, transformation or path that is not understood is refused by name; members that do not
+//! locate arrays (omero, metadata, acquisitions) are ignored.
 
 use super::entry::{Axes, Axis, Detail, Found, Level, NodeKind, Transform, path_fault};
 use super::node::Node;
@@ -23,7 +23,7 @@ const VERSIONS: &str = "0.1 0.2 0.3 0.4 0.5 0.5.1 0.5.2";
 /// Axes of images before version 0.3, in this order.
 const IMPLIED_AXES: [&str; 5] = ["t", "c", "z", "y", "x"];
 
-/// Reads the OME-NGFF part of a group's attributes, if there is one.
+/// Reads the OME-NGFF part of a group's attributes, if they have one.
 pub(super) fn read_ome<'a>(
     attributes: Node<'_, 'a>,
     document: DocumentKind,
@@ -78,7 +78,7 @@ fn read_version<'a>(node: Node<'_, 'a>, found: &mut Found<'_, 'a>) -> Result<(),
     Ok(())
 }
 
-/// A string for a C program; empty where there is none.
+/// A string for a C program; empty if it has none.
 fn label<'a>(node: Node<'_, 'a>) -> Result<Str<'a>, Status> {
     let Some(node) = node.present() else { return Ok(Str::default()) };
     let text = node.string()?;
@@ -150,7 +150,7 @@ impl Transform {
         Transform { is_given: false, scale: [1.0; RANK_MAX], translation: [0.0; RANK_MAX] };
 }
 
-/// Composes one more transformation on those that are there: it maps what they give.
+/// Composes one more transformation with those before it: it maps what they give.
 fn apply(node: Node<'_, '_>, rank: usize, transform: &mut Transform) -> Result<(), Status> {
     let [kind, path, ..] = node.pick("type path", 1)?;
     if let Some(path) = path.found() {
@@ -240,7 +240,7 @@ fn read_plate<'a>(node: Node<'_, 'a>, found: &mut Found<'_, 'a>) -> Result<(), S
     let lasts = [group.row_count, group.column_count].map(|count| i64::from(count) - 1);
     for well in wells.items()? {
         let [path, row, column, ..] = well.pick("path rowIndex columnIndex", 1)?;
-        // Before 0.4 the path alone says where a well is.
+        // Before 0.4 the path alone gives the place of a well.
         let place = match (row.present(), column.present()) {
             (Some(row), Some(column)) => {
                 let place = [row.integer(0, lasts[0])?, column.integer(0, lasts[1])?];

@@ -27,7 +27,7 @@ const NAME_BYTES: usize = 32;
 /// Most members that are taken out of one object.
 const MEMBERS_MAX: usize = 10;
 
-/// Members in the order in which they were asked for; those that are not there are ABSENT.
+/// Members in the order in which they were asked for; those that are absent are ABSENT.
 pub(super) type Picked<'r, 'a> = [Node<'r, 'a>; MEMBERS_MAX];
 
 /// A member of an object.
@@ -36,7 +36,7 @@ type Member<'r, 'a> = (Str<'a>, Node<'r, 'a>);
 /// One extent per axis.
 pub(super) type Extents = ArrayVec<u64, RANK_MAX>;
 
-/// A document of the array or group at `uri`, and where to write what is wrong with it.
+/// A document of the array or group at `uri`, and the text that its fault is written to.
 pub(super) struct Document<'r, 'a> {
     uri: &'r str,
     name: &'static str,
@@ -135,12 +135,12 @@ impl<'r, 'a> Node<'r, 'a> {
         })
     }
 
-    /// The node, unless it stands for a member that is not there.
+    /// The node, unless it stands for a member that is absent.
     pub fn found(self) -> Option<Self> {
         self.value.found().map(|_| self)
     }
 
-    /// The node, unless it is null or stands for a member that is not there.
+    /// The node, unless it is null or stands for a member that is absent.
     pub fn present(self) -> Option<Self> {
         Some(self).filter(|node| node.kind() != Kind::Null)
     }
@@ -157,7 +157,7 @@ impl<'r, 'a> Node<'r, 'a> {
         Ok(items.map(move |value| self.with(value)))
     }
 
-    /// The items of an array of `count`; `says` goes behind another number of them in the text.
+    /// The items of an array of `count`; `says` follows another number of them in the text.
     pub fn items_of(
         self,
         count: usize,
@@ -170,7 +170,7 @@ impl<'r, 'a> Node<'r, 'a> {
         self.items()
     }
 
-    /// The members `names` of an object, of which the first `required` must be there. Others are
+    /// The members `names` of an object, of which the first `required` must exist. Others are
     /// passed over.
     pub fn pick(self, names: &str, required: usize) -> Result<Picked<'r, 'a>, Status> {
         self.pick_but(names, required, |_, _| true)
@@ -220,7 +220,7 @@ impl<'r, 'a> Node<'r, 'a> {
         Err(fail!(self, Unsupported, "member {name} = {member} {reason}"))
     }
 
-    /// Whether all of these members, the first of `names`, are there.
+    /// Whether all of these members, the first of `names`, exist.
     pub fn check_present(self, names: &str, members: &[Self]) -> Result<(), Status> {
         match names.split(' ').zip(members).find(|(_, member)| member.found().is_none()) {
             Some((name, _)) => Err(fail!(self, Decode, "member \"{name}\" is missing")),
@@ -255,7 +255,7 @@ impl<'r, 'a> Node<'r, 'a> {
         self.typed(self.as_bool(), "a boolean")
     }
 
-    /// A whole number of any size; None where it is beyond i128.
+    /// A whole number of any size; None if it is beyond i128.
     fn whole(self) -> Result<Option<i128>, Status> {
         self.typed(self.is_integer().then(|| self.as_integer()), "a whole number")
     }
@@ -314,7 +314,7 @@ impl<'r, 'a> Node<'r, 'a> {
         let [name, configuration, must_understand, ..] = self.pick_but(names, 1, |_, _| false)?;
         let (name, configuration) = (name.string()?, configuration.found());
         configuration.map(Node::members).transpose()?;
-        // Whatever it says: what is named here is either understood or refused.
+        // Whatever it says: each name is either understood or refused.
         must_understand.found().map(Node::boolean).transpose()?;
         Ok(Extension { node: self, name, configuration, has_id: false })
     }
@@ -325,14 +325,14 @@ pub(super) struct Extension<'r, 'a> {
     /// The value as a whole, for texts.
     pub node: Node<'r, 'a>,
     pub name: Str<'a>,
-    /// None where the document has no configuration.
+    /// None if the document has no configuration.
     pub configuration: Option<Node<'r, 'a>>,
     /// Whether the name stands among the parameters, as "id": so it does in zarr v2.
     pub has_id: bool,
 }
 
 impl<'r, 'a> Extension<'r, 'a> {
-    /// The members `names` of the configuration, of which the first `required` must be there.
+    /// The members `names` of the configuration, of which the first `required` must exist.
     pub fn pick(&self, names: &str, required: usize) -> Result<Picked<'r, 'a>, Status> {
         match self.configuration {
             Some(node) if self.has_id => node.pick_but(names, required, |name, _| name == *"id"),
@@ -346,18 +346,18 @@ impl<'r, 'a> Extension<'r, 'a> {
     }
 }
 
-/// Where a value stands in its document.
+/// The place of a value in its document.
 struct Way<'r, 'a>(Node<'r, 'a>);
 
 impl fmt::Display for Way<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let document = self.0.document.bytes;
         let offset = self.0.offset_in(document);
-        // It was parsed before, or there would be no value.
+        // It was parsed before, or the value would not exist.
         let mut at = json::parse(document).unwrap_or(Value::ABSENT);
         let mut separator = "";
         let is_way = |value: &Value<'_>| value.holds(self.0.value);
-        // Ends: every turn goes down one level, of which there are JSON_DEPTH_MAX.
+        // Ends: every turn goes down one level of JSON_DEPTH_MAX.
         while at.offset_in(document) != offset {
             let members = at.members().into_iter().flatten();
             let items = at.items().into_iter().flatten();
@@ -379,7 +379,7 @@ impl fmt::Display for Way<'_, '_> {
     }
 }
 
-/// Words as a text shows them behind "neither": "\"a\", \"b\" nor \"c\"".
+/// Words as a text shows them after "neither": "\"a\", \"b\" nor \"c\"".
 struct Words<'a>(&'a str);
 
 impl fmt::Display for Words<'_> {

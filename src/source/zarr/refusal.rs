@@ -1,4 +1,4 @@
-//! The refusal of a group where an array must be: what it is and which arrays are in it.
+//! The refusal of a group in place of an array: what it is and which arrays are in it.
 //!
 //! Comes in: the nodes that were found in the group. Goes out: NOT_FOUND and a text with as many of
 //! their names as it holds, the rest counted.
@@ -25,7 +25,7 @@ impl Names {
     /// No names.
     pub const NONE: Names = Names { text: Text::new(), shown: 0, total: 0 };
 
-    /// Appends a name; those behind the first that does not fit are counted only.
+    /// Appends a name; those after the first that does not fit are counted only.
     pub fn push(&mut self, name: &str) {
         let is_open = self.shown == self.total;
         self.total += 1;
@@ -49,17 +49,17 @@ impl fmt::Display for Names {
     }
 }
 
-/// What is known of a group that stands where an array must be.
+/// The facts of a group in place of an array.
 pub struct GroupRefusal {
     /// Which document makes it a group.
     pub document: DocumentKind,
-    /// What kind of group it is.
+    /// The kind of the group.
     pub kind: NodeKind,
     /// The arrays in it.
     pub arrays: Names,
     /// The groups in it.
     pub groups: Names,
-    /// Why there are no names, or not all; else empty.
+    /// Why names are missing; else empty.
     pub note: &'static str,
 }
 

@@ -1,7 +1,7 @@
 //! Levels of an image by number or by size: `GROUP#level=2`, `GROUP#scale=0.5,0.5,0.5`.
 //!
-//! In: what stands behind the last '#' of a uri, and the levels of the group before it. Out: the
-//! path of one of them. Invariant: a level that is coarser than what was asked for is never taken.
+//! In: the text after the last '#' of a uri, and the levels of the group before it. Out: the path
+//! of one of them. Invariant: a level that is coarser than what was asked for is never taken.
 
 use super::entry::{Detail, Entry, Level};
 use crate::base::limits::{ENTRY_PATH_BYTES, RANK_MAX};
@@ -13,7 +13,7 @@ use arrayvec::ArrayVec;
 
 /// Bytes of a uri that an error text shows.
 const SHOWN_BYTES: usize = 200;
-/// A level counts as fine enough where rounding made its scale coarser by no more than this part.
+/// A level counts as fine enough if rounding made its scale coarser by no more than this part.
 const ROUNDING: f64 = 1e-6;
 
 /// Which level of an image is meant.
@@ -25,7 +25,7 @@ pub enum Selection<'a> {
     Scale(&'a str, ArrayVec<f64, RANK_MAX>),
 }
 
-/// Splits a uri at its last '#'. None where there is none, or nothing stands before it.
+/// Splits a uri at its last '#'. None if it has none, or if the '#' is its first byte.
 pub fn split_selection(uri: &str) -> Option<(&str, &str)> {
     let (group, text) = uri.rsplit_once('#')?;
     let group = group.trim_end_matches('/');
@@ -33,7 +33,7 @@ pub fn split_selection(uri: &str) -> Option<(&str, &str)> {
 }
 
 impl<'a> Selection<'a> {
-    /// What a text asks for; `uri` names it in texts.
+    /// The level that a text asks for; `uri` names it in texts.
     pub fn read(text: &'a str, uri: &str, why: &mut Why) -> Result<Selection<'a>, Status> {
         let length = |text: &str| {
             let number = json::parse(text.as_bytes()).ok()?.as_f64();
@@ -130,8 +130,8 @@ impl<'a> LevelFinder<'a> {
     }
 }
 
-/// How many times as large as another voxel one is. Of ratios, because a volume of small lengths
-/// along many axes may be no number but 0; NaN where each is flat along an axis of its own.
+/// How many times as large as another voxel one is. It compares ratios, because a volume of small
+/// lengths along many axes may be no number but 0; NaN if each is flat along an axis of its own.
 fn volume_ratio(lengths: &[f64], others: &[f64]) -> f64 {
     let ratio = |(length, other): (&f64, &f64)| match length == other {
         true => 1.0,

@@ -1,5 +1,5 @@
 //! Unit tests of zarr v3 metadata: one sound document, and what each change to it does. Over 500
-//! lines because every rule of the format has its accepted and its refused spellings here.
+//! lines because every rule of the format has its accepted and its refused spellings.
 
 use super::*;
 use crate::base::limits::EDGE_RUNS_MAX;
@@ -106,7 +106,7 @@ fn a_sharded_array_becomes_its_record() {
     assert_eq!(record.codecs.as_slice(), [Codec::Zstd]);
     assert_eq!(record.fill[..2], 42u16.to_ne_bytes());
     assert_eq!((record.key_encoding, record.separator), (KeyEncoding::Default, b'/'));
-    // What is past the rank is as in an empty record.
+    // Values past the rank are those of an empty record.
     assert_eq!((record.shape[2], record.chunk_shape[2], record.shard_shape[0][2]), (0, 1, 1));
 }
 
@@ -679,7 +679,7 @@ fn a_third_level_of_shards_is_refused_by_name() {
 fn a_transpose_in_front_of_a_shard_turns_its_chunks_and_its_index_but_not_the_array() {
     let bytes = json!({"name": "bytes", "configuration": {"endian": "little"}});
     let flip = || transpose(json!([1, 0]));
-    // Files of 8 x 64 are shards of 64 x 8 behind the transpose, in chunks of 16 x 4.
+    // Files of 8 x 64 are shards of 64 x 8 after the transpose, in chunks of 16 x 4.
     let document = plain(json!([flip(), shard(json!([16, 4]), json!([bytes]))]));
     let record = read(&document).unwrap();
     assert_eq!(

@@ -3,11 +3,12 @@
 //! Comes in: the document. Goes out: an [`ArrayRecord`] or a refusal. Source: zarr storage
 //! specification version 2, section Arrays, and the numpy array interface for type strings.
 //!
-//! What the specification leaves open is read as zarr-python and tensorstore both read it: members
-//! that it does not name are ignored (it asks readers to, and knows no `must_understand`; what
-//! changes the data can only stand in `compressor` and `filters`, where everything unknown is
-//! refused); consolidated metadata (`.zmetadata`) is not looked at. Attributes (`.zattrs`) say
-//! nothing about the bytes: what they say of elements is in `packing.rs`.
+//! Details that the specification leaves open are read as zarr-python and tensorstore both read
+//! them: members that it does not name are ignored (it asks readers to, and knows no
+//! `must_understand`; what changes the data can only stand in `compressor` and `filters`, where
+//! everything unknown is refused); consolidated metadata (`.zmetadata`) is not looked at.
+//! Attributes (`.zattrs`) say nothing about the bytes: what they say of elements is in
+//! `packing.rs`.
 //!
 //! Invariant: the format number is looked at before anything else.
 
@@ -107,7 +108,7 @@ fn read_dtype(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status
     Ok(())
 }
 
-/// The type that stands behind a byte order, its bytes, and the times that its elements are.
+/// The type after a byte order, its bytes, and the times that its elements are.
 pub fn element_of_kind(kind: &str) -> Option<(Dtype, u32, Option<Time>)> {
     if let Some(time) = time_of(kind) {
         return Some((Dtype::I64, Dtype::I64.bytes(), Some(time)));
@@ -118,7 +119,7 @@ pub fn element_of_kind(kind: &str) -> Option<(Dtype, u32, Option<Time>)> {
     dtype_of(kind, Dtype::zarr2_name).map(|dtype| (dtype, dtype.bytes(), None))
 }
 
-/// The times that a type string names behind its byte order: "M8[ns]", "m8[25s]", "M8".
+/// The times that a type string names after its byte order: "M8[ns]", "m8[25s]", "M8".
 fn time_of(kind: &str) -> Option<Time> {
     let (is_delta, rest) = match kind.split_at_checked(2)? {
         ("M8", rest) => (false, rest),
