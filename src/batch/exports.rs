@@ -1,12 +1,12 @@
 //! Export: a batch as DLPack tensors, from records that were taken at open.
 //!
-//! In: where a batch lies and what it is. Out: a record that a consumer in the same process holds
+//! In: the place and the type of a batch. Out: a record that a consumer in the same process holds
 //! until it calls the record's deleter. Which records live is known by `batch`, under the lock;
 //! this module fills them, and finds one again by its address.
 //!
-//! Invariant: the pointers in a record lead into the record itself and into its batch slot, and all
-//! of it stays where it is until close, which waits for every record that lives. A deleter's
-//! argument is looked at as a number only, so that one that comes too late reads no memory.
+//! Invariant: the pointers in a record lead into the record itself and into its batch slot, and
+//! none of it moves until close, which waits for every record that lives. A deleter's argument is
+//! looked at as a number only, so that one that comes too late reads no memory.
 
 pub use crate::batch::dlpack::{
     DEVICE_CPU, DEVICE_CUDA, DeleteLegacy, DeleteVersioned, DlDevice, DlManagedTensor,
@@ -69,19 +69,19 @@ impl Record {
     };
 }
 
-/// What ends the life of a record, of either form. They only hand the address on.
+/// The functions that end the life of a record, one for each form. They only hand the address on.
 pub struct Deleters {
-    /// Of the versioned form.
+    /// That of the versioned form.
     pub versioned: DeleteVersioned,
-    /// Of the legacy form.
+    /// That of the legacy form.
     pub legacy: DeleteLegacy,
 }
 
-/// What a tensor shows.
+/// The memory and the shape of a tensor.
 pub struct Source<'a> {
     /// The samples, packed.
     pub data: Region,
-    /// Where they lie.
+    /// Their device.
     pub device: DlDevice,
     /// How many.
     pub sample_count: u32,
@@ -171,7 +171,7 @@ impl Exports {
     }
 }
 
-/// Writes extents and strides of all axes, row-major; how many axes there are.
+/// Writes extents and strides of all axes, row-major; the number of axes.
 ///
 /// Worked example: 3 samples of [4, 5] raw elements of 6 bytes: shape [3, 4, 5, 6], strides
 /// [120, 30, 6, 1] bytes.

@@ -38,16 +38,16 @@ pub struct Slots {
     failures: &'static mut [Failure],
     /// Chunk number of the failure of each sample, u64::MAX while it has none.
     failed_chunks: &'static mut [u64],
-    /// Tags, status codes and what else there is of each sample.
+    /// Tags, status codes and other facts of each sample.
     pub rows: SlotRows,
     /// Boxes of the samples, as many for each as one may have, slot by slot.
     pub boxes: Table<BoxRecord>,
-    /// What is fed of the boxes, likewise; none where nothing may be fed.
+    /// The tensors of the boxes, likewise; none if no box may be a tensor.
     pub fed: Table<Fed>,
     samples_per_batch: u32,
     next_begin: u64,
     next_pop: u64,
-    /// Set in tokens, so that a batch of another loader is none here.
+    /// Set in tokens, so that the number of another loader's batch is refused.
     token_key: u64,
 }
 
@@ -132,7 +132,7 @@ impl Slots {
         self.slots.iter().filter(|slot| slot.is_kept()).count() as u32
     }
 
-    /// The batch that was popped first of those that are kept, by the caller or by tensors: its
+    /// The batch that was popped first of those that are held, by the caller or by tensors: its
     /// number, and when that was.
     pub fn longest_kept(&self) -> Option<(u64, u64)> {
         let kept = self.slots.iter().filter(|slot| slot.is_kept());
@@ -140,7 +140,7 @@ impl Slots {
         Some((oldest.batch_id, oldest.popped_ns))
     }
 
-    /// The slots that are kept, as bits.
+    /// The slots that are held, as bits.
     pub fn kept_set(&self) -> u64 {
         let kept = self.slots.iter().enumerate().filter(|(_, slot)| slot.is_kept());
         kept.fold(0, |bits, (at, _)| bits | 1 << at)
@@ -220,7 +220,7 @@ impl Slots {
         slot.remaining == 0
     }
 
-    /// The last chunk is there: whether passes go over the batch, which failed else. `skip`:
+    /// The last chunk has been placed: whether passes go over the batch, which failed else. `skip`:
     /// samples that fail with a status that may be skipped do not fail a batch.
     #[must_use]
     pub fn complete(&mut self, slot: BatchSlot, skip: bool) -> bool {
@@ -232,9 +232,9 @@ impl Slots {
         is_good
     }
 
-    /// Notes that chunk number `chunk` of the batch failed for a sample. True where this is the
-    /// lowest failure of the sample so far; `failure` then also becomes the batch's if it is the
-    /// lowest of the batch.
+    /// Notes that chunk number `chunk` of the batch failed for a sample. True if this is the lowest
+    /// failure of the sample so far; `failure` then also becomes the batch's if it is the lowest of
+    /// the batch.
     pub fn fail(&mut self, to: Destination, chunk: u64, failure: &Failure) -> bool {
         let Destination { slot, sample, .. } = to;
         assert!(self.slots[slot.at()].state == SlotState::Filling);
@@ -313,8 +313,8 @@ impl Slots {
         core::mem::take(&mut self.slots[slot.at()].is_touched)
     }
 
-    /// What a slot that is given back waits for is known: whether it is free. `is_fenced`: for the
-    /// device, at least.
+    /// The events that a slot waits for after its release are known: whether it is free.
+    /// `is_fenced`: for the device, at least.
     #[must_use]
     pub fn released(&mut self, slot: BatchSlot, is_fenced: bool) -> bool {
         let to = match (self.slots[slot.at()].live_tensors(), is_fenced) {
@@ -335,7 +335,7 @@ impl Slots {
         self.slots[slot.at()].tensors[field as usize].count_ones() < TENSORS_PER_SLOT
     }
 
-    /// Takes a tensor record of a field of a held slot; its number, or None where all of them live.
+    /// Takes a tensor record of a field of a held slot; its number, or None if all of them live.
     ///
     /// The record that was used longest ago comes first, so that a deleter that is called twice
     /// most likely meets a dead one.

@@ -22,7 +22,7 @@ fn slots_of(count: u32) -> Slots {
     Slots::carve(&mut carver, (count, 2), &per_sample)
 }
 
-/// A batch begins in a slot, and its last chunk is there.
+/// A batch begins in a slot, and its last chunk has been placed.
 fn complete(slots: &mut Slots, slot: BatchSlot) {
     slots.begin(slot, 2, 40);
     assert!(slots.sub_remaining(slot, 1));

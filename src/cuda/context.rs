@@ -2,7 +2,7 @@
 //!
 //! In: a context. Out: [`Entered`], while which lives the context is current and the thread may
 //! make every call, whatever stream another thread captures. Invariant: when it is dropped the
-//! thread is as it came, on every path, also where one call of the driver failed on the way.
+//! thread is as it came, on every path, also if one call of the driver failed on the way.
 
 use crate::cuda::driver::Driver;
 use crate::cuda::fault::{Fault, check};
@@ -14,7 +14,7 @@ pub struct Entered {
     /// The driver, for calls.
     pub driver: &'static Driver,
     context: Context,
-    /// False where the context was current already.
+    /// False if the context was current already.
     is_pushed: bool,
     mode: CaptureMode,
     of_this_thread: PhantomData<*mut ()>,
@@ -53,7 +53,7 @@ impl Drop for Entered {
 }
 
 /// Takes `context`, which was pushed on another one, off the thread. A pop that failed is made
-/// again only where the context is still there: else it would take the caller's.
+/// again only if the context is still on top: else it would take the caller's.
 fn leave(driver: &Driver, context: Context) {
     match driver.ctx_pop_current() {
         Ok(popped) => {

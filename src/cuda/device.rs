@@ -34,7 +34,7 @@ pub struct DeviceContext {
 }
 
 /// The name of the device that the config's `device` names, if it would do. Nothing is retained.
-/// None, with the reason in `why`, where it is that of the current context and there is none.
+/// None, with the reason in `why`, if it is that of the current context and no context is current.
 pub fn find(
     driver: &'static Driver,
     device: i32,
@@ -105,12 +105,12 @@ impl DeviceContext {
         Entered::new(self.driver, self.context)
     }
 
-    /// Its name, or "a device without a name" where the driver does not say.
+    /// Its name, or "a device without a name" if the driver does not name it.
     pub fn name(&self) -> Text<128> {
         name_of(self.driver, self.device)
     }
 
-    /// Gives the context back where it was retained.
+    /// Gives the context back if it was retained.
     ///
     /// # Safety
     /// Nothing that was made in it for this is in use any more, and `self` and its copies are not
@@ -124,7 +124,7 @@ impl DeviceContext {
     }
 }
 
-/// The device of a config and of the current context, if there is one. None as for [`find`].
+/// The device of a config and of the current context, if one is current. None as for [`find`].
 fn choose(
     driver: &Driver,
     device: i32,

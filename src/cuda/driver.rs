@@ -1,7 +1,7 @@
 //! The driver's calls as methods.
 //!
-//! In: handles and numbers. Out: a value, or the code of what failed. A method is unsafe where its
-//! caller has to vouch for memory or for the life of a handle, and says for what. All but the first
+//! In: handles and numbers. Out: a value, or the code of what failed. A method is unsafe if its
+//! caller has to guarantee memory or the life of a handle; its text names them. All but the first
 //! few need a current context: see `context`.
 
 use crate::base::text::Text;
@@ -20,7 +20,7 @@ use core::ptr::{self, NonNull};
 #[derive(Clone, Copy, Debug)]
 pub struct Driver {
     pub(super) entries: Entries,
-    /// What CUDA it is for: 12040 is 12.4.
+    /// The version of CUDA that it is for: 12040 is 12.4.
     pub version: i32,
 }
 
@@ -47,8 +47,8 @@ macro_rules! call {
     };
 }
 
-/// Methods that call the entry of their name: with their arguments, and first, where there is a
-/// result, with a place for that. `as` says what a number is for the entry.
+/// Methods that call the entry of their name: with their arguments, and first, if it has a result,
+/// with a place for that. `as` says what a number is for the entry.
 macro_rules! calls {
     ($($(#[$note:meta])* $kind:ident $entry:ident(
         $($argument:ident: $type:ty $(as $raw:ty)?),*
@@ -95,7 +95,7 @@ impl Driver {
         Named(self, code)
     }
 
-    /// What the driver calls a code; None where it does not know it.
+    /// The driver's name of a code; None if it does not know it.
     pub fn error_name(&self, code: CuResult) -> Option<&'static str> {
         let mut name = ptr::null();
         // SAFETY: the entry writes NULL or a static string.
@@ -117,8 +117,8 @@ calls! {
     safe device_get(ordinal: i32) -> Device;
     /// A number about it.
     safe device_get_attribute(attribute: DeviceAttribute, device: Device) -> i32;
-    /// The device's primary context, made where there is none; it stays until it is released as
-    /// often as it was retained.
+    /// The device's primary context, created if it has none; it stays until it is released as often
+    /// as it was retained.
     safe device_primary_ctx_retain(device: Device) -> Context;
     /// Gives one retain back.
     ///
@@ -126,7 +126,7 @@ calls! {
     /// Nothing that was made in the context is in use any more, unless somebody else retains it.
     unsafe device_primary_ctx_release(device: Device);
 
-    /// The thread's current context; NULL where there is none.
+    /// The thread's current context; NULL if it has none.
     safe ctx_get_current() -> Context;
     /// Makes a context current, above the one that was.
     safe ctx_push_current(context: Context);
@@ -139,8 +139,7 @@ calls! {
     safe mem_alloc(bytes: u64 as usize) -> DevicePointer;
     /// Gives device memory back; waits for the device.
     ///
-    /// # Safety
-    /// `block` is what `mem_alloc` gave, and nothing uses it from here on.
+    /// # Safety `block` is a result of `mem_alloc`, and nothing uses it after this call.
     unsafe mem_free(block: DevicePointer);
     /// Queues a copy to the device.
     ///
@@ -180,8 +179,7 @@ calls! {
     safe stream_create(flags: u32, priority: i32) -> Stream;
     /// Gives a stream back; its work still runs.
     ///
-    /// # Safety
-    /// Nobody uses the stream from here on.
+    /// # Safety Nobody uses the stream after this call.
     unsafe stream_destroy(stream: Stream);
     /// Waits until all work of the stream has run.
     safe stream_synchronize(stream: Stream);
@@ -190,8 +188,7 @@ calls! {
     safe event_create(flags: u32) -> Event;
     /// Gives an event back; waits for it that are queued still hold.
     ///
-    /// # Safety
-    /// Nobody uses the event from here on.
+    /// # Safety Nobody uses the event after this call.
     unsafe event_destroy(event: Event);
     /// The event now stands for all work that the stream has been given so far.
     safe event_record(event: Event, stream: Stream);
@@ -207,9 +204,9 @@ calls! {
     unsafe module_unload(module: Module);
 }
 
-/// Devices, contexts and memory, where an entry's arguments are not the method's.
+/// Devices, contexts and memory, if an entry's arguments are not the method's.
 impl Driver {
-    /// What a device is called: "NVIDIA H100 80GB HBM3".
+    /// The name of a device: "NVIDIA H100 80GB HBM3".
     pub fn device_get_name(&self, device: Device) -> Result<Text<128>, CuResult> {
         let mut bytes = [0u8; 128];
         let room = bytes.len() as i32;
@@ -273,7 +270,7 @@ impl Driver {
         call!(self.stream_query(stream)).is_done()
     }
 
-    /// What is queued in `stream` from here on waits for what `event` recorded last.
+    /// Work that is queued in `stream` after this call waits for the last record of `event`.
     pub fn stream_wait_event(&self, stream: Stream, event: Event) -> Result<(), CuResult> {
         call!(self.stream_wait_event(stream, event, 0)).ok()
     }
@@ -286,7 +283,7 @@ impl Driver {
         Ok(status != 0)
     }
 
-    /// The context of a stream; None where the driver has no such entry.
+    /// The context of a stream; None if the driver has no such entry.
     pub fn stream_get_ctx(&self, stream: Stream) -> Result<Option<Context>, CuResult> {
         let Some(entry) = self.entries.stream_get_ctx else { return Ok(None) };
         let mut context = Context::NULL;
@@ -303,7 +300,7 @@ impl Driver {
 
 /// Kernels, likewise.
 impl Driver {
-    /// Loads PTX into the current context. What its compiler says of errors goes to `log`.
+    /// Loads PTX into the current context. The error texts of its compiler go to `log`.
     pub fn module_load(&self, ptx: &CStr, log: &mut [u8]) -> Result<Module, CuResult> {
         let mut names = [JitOption::ERROR_LOG_BUFFER, JitOption::ERROR_LOG_BUFFER_SIZE_BYTES];
         let room = ptr::without_provenance_mut::<c_void>(log.len());

@@ -15,13 +15,13 @@
 //! What comes after something is queued when that was seen to be done: of a stream that waits for
 //! another the device may see a queue that everybody's work stands in.
 //!
-//! What fences stand for is told in `fences`.
+//! `fences` describes the meaning of fences.
 //!
 //! A kernel that refuses a unit says so in a word of pinned memory, which it writes by the host's
-//! address. A copy of such a word out of device memory would wait behind whatever a trainer copies
-//! to the host.
+//! address. A copy of such a word out of device memory would wait for every copy of a trainer to
+//! the host.
 //!
-//! Where digests are asked for, `digests` reads full batches on the post stream, too.
+//! If digests are asked for, `digests` reads full batches on the post stream, too.
 //!
 //! A resident wave is written again only after its `assembled` event was seen, a slab only after
 //! `copied`, a slot only after its fences.
@@ -60,7 +60,7 @@ pub(super) const BLOCK_THREADS: u32 = 256;
 /// Lanes of a warp.
 pub(super) const WARP_THREADS: u32 = 32;
 
-/// What a loader takes.
+/// The sizes that a loader takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sizes {
     /// Bytes of all batch slots.
@@ -69,9 +69,9 @@ pub struct Sizes {
     pub slots: u32,
     /// Bytes of a slab, and of what a resident wave has of it.
     pub wave_bytes: u64,
-    /// Bytes behind that which the device decodes to.
+    /// Bytes after that which the device decodes to.
     pub decoded_bytes: u64,
-    /// Bytes behind all resident waves that frames are decoded with.
+    /// Bytes after all resident waves that frames are decoded with.
     pub scratch_bytes: u64,
     /// Most streams of a wave that it decodes; 0: it decodes nothing.
     pub streams: u32,
@@ -79,7 +79,7 @@ pub struct Sizes {
     pub slabs: u32,
     /// Bytes of the staging memory for encoded chunks.
     pub staging_bytes: u64,
-    /// Shares of digests that a slot has; 0 where there are no digests.
+    /// Shares of digests that a slot has; 0 without digests.
     pub slot_shares: u64,
 }
 
@@ -94,7 +94,7 @@ impl Sizes {
         self.scratch_at() + self.scratch_bytes
     }
 
-    /// Where the scratch begins.
+    /// The offset of the scratch.
     pub(super) fn scratch_at(&self) -> u64 {
         self.slots_bytes + self.resident_bytes() * RESIDENT_WAVES as u64
     }
@@ -114,7 +114,7 @@ impl Sizes {
         self.shares_at() + self.shares_bytes()
     }
 
-    /// Where the shares of digests begin.
+    /// The offset of the shares of digests.
     pub(super) fn shares_at(&self) -> u64 {
         align_up(self.slabs_bytes() + self.staging_bytes, size_of::<u64>() as u64)
     }
@@ -129,7 +129,7 @@ impl Sizes {
         self.verdicts_at() + self.verdict_bytes() * RESIDENT_WAVES as u64
     }
 
-    /// Where the status words of streams begin.
+    /// The offset of the status words of streams.
     pub(super) fn verdicts_at(&self) -> u64 {
         self.wave_bytes * u64::from(self.slabs) + STATUS_BYTES
     }
@@ -140,7 +140,7 @@ impl Sizes {
     }
 }
 
-/// What is done with a slab.
+/// The work on a slab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Submit {
     /// The slab.
@@ -149,7 +149,7 @@ pub struct Submit {
     pub resident: u32,
     /// First byte that is copied.
     pub first: u64,
-    /// Byte behind the last.
+    /// The byte after the last.
     pub limit: u64,
     /// First byte of the units.
     pub units_at: u64,
@@ -175,7 +175,7 @@ pub struct Pass {
     pub stream: u32,
     /// How many they are.
     pub streams: u32,
-    /// The first of their blocks, behind all streams.
+    /// The first of their blocks, after all streams.
     pub block: u32,
     /// How many those are.
     pub blocks: u32,
@@ -215,14 +215,14 @@ pub const NO_FENCES: Fences = [Event::NULL; FENCES];
 
 /// A batch slot.
 pub(super) struct Slot {
-    /// What the consumer's work is queued on.
+    /// The stream for the consumer's work.
     pub ready: Stream,
     /// After what was queued when the slot was given back.
     pub fences: &'static mut Fences,
     /// Those of them that stand for something since the slot was free, as bits. Written by who has
     /// the slot, read by who looks whether it is free; the lock of the state is between them.
     pub fenced: AtomicU32,
-    /// Around the reading of its samples for their digests; none where there are no digests.
+    /// Around the reading of its samples for their digests; none without digests.
     pub digests: Pair,
 }
 
@@ -230,21 +230,21 @@ pub(super) struct Slot {
 pub struct DeviceEngine {
     /// The context.
     pub context: DeviceContext,
-    /// What was taken.
+    /// The sizes that were taken.
     pub sizes: Sizes,
     pub(super) modules: [Module; 4],
     pub(super) assemble: Function,
-    /// None where nothing is decoded on the device.
+    /// None if nothing is decoded on the device.
     pub(super) decode: Function,
-    /// Literals, sequences, and what they become. None where no frames are decoded on the device.
+    /// Literals, sequences, and what they become. None if no frames are decoded on the device.
     pub(super) frames: [Function; 3],
-    /// None where there are no digests.
+    /// None without digests.
     pub(super) digest: Function,
     pub(super) memory: DevicePointer,
     /// Slabs, status words, staging, shares of digests. None until it was taken.
     pub(super) pinned: Option<Region>,
     pub(super) input: Stream,
-    /// None where nothing is decoded on the device.
+    /// None if nothing is decoded on the device.
     pub(super) decoding: Stream,
     pub(super) post: Stream,
     pub(super) copies: ArrayVec<Pair, SLABS_MAX>,
@@ -253,13 +253,14 @@ pub struct DeviceEngine {
     pub(super) slots: ArrayVec<Slot, SLABS_MAX>,
     /// Those of slots that are not made yet.
     pub(super) fences: &'static mut [Fences],
-    /// Where an event is waited for while the ready stream of its slot is being captured.
+    /// The stream that waits for an event while the ready stream of its slot is being captured.
     pub(super) detour: Mutex<Stream>,
-    /// The stream that all batches are used on, where the config names one.
+    /// The stream that all batches are used on, if the config names one.
     pub consumer: Option<Stream>,
     /// Bytes of the device that kernels and streams took, as far as it was seen: not ours to cap.
     pub overhead_bytes: u64,
-    /// There is none in a library without devices, so what is done with an engine is left out, too.
+    /// A library without devices has no value of this type, so the code for engines is left out,
+    /// too.
     pub(super) _devices: Devices,
 }
 
@@ -278,8 +279,8 @@ impl DeviceEngine {
     pub fn batches(&self) -> Region {
         let start = without_provenance_mut::<u8>(index(self.memory.0));
         let start = NonNull::new(start).unwrap_or(NonNull::dangling());
-        // SAFETY: the bytes are the device's. They are never looked into from here: the region is
-        // an address and a length, and the surfaces hand both on as such.
+        // SAFETY: the bytes are the device's. The host never reads them: the region is an address
+        // and a length, and the surfaces hand both on as such.
         unsafe { Region::over(start, self.sizes.slots_bytes) }
     }
 
@@ -289,7 +290,7 @@ impl DeviceEngine {
         self.pinned_part(u64::from(slab) * self.sizes.wave_bytes, self.sizes.wave_bytes)
     }
 
-    /// Where encoded chunks are staged.
+    /// The memory in which encoded chunks are staged.
     pub fn staging(&self) -> Region {
         self.pinned_part(self.sizes.slabs_bytes(), self.sizes.staging_bytes)
     }
@@ -336,7 +337,7 @@ impl DeviceEngine {
         }
     }
 
-    /// Nanoseconds of the copy of a slab that has run; 0 where the driver cannot tell.
+    /// Nanoseconds of the copy of a slab that has run; 0 if the driver cannot tell.
     pub fn copy_ns(&self, slab: u32) -> u64 {
         self.elapsed_ns(self.copies[slab as usize])
     }
@@ -362,8 +363,8 @@ impl DeviceEngine {
     }
 
     /// Copies bytes of a slot to the host, and waits for it. On the slot's ready stream: a copy on
-    /// the default stream would break what the caller captures on another one meanwhile. False
-    /// where the ready stream itself is being captured.
+    /// the default stream would break what the caller captures on another one meanwhile. False if
+    /// the ready stream itself is being captured.
     pub fn read(&self, slot: Stream, source: &Region, target: &mut [u8]) -> Result<bool, Fault> {
         assert!(source.bytes() == target.len() as u64);
         let _context = self.enter()?;
@@ -389,7 +390,7 @@ impl DeviceEngine {
     /// Every stream of ours, the slots' only with `with_slots`.
     pub(super) fn streams(&self, with_slots: bool) -> impl Iterator<Item = Stream> {
         let slots = self.slots.iter().filter(move |_| with_slots).map(|slot| slot.ready);
-        // What consumers are waited for on.
+        // The streams on which consumers are waited for.
         let detour = Some(*self.detour.lock()).filter(|_| with_slots);
         let ours = [self.input, self.decoding, self.post].into_iter();
         ours.chain(detour).chain(slots).filter(|stream| !stream.is_null())

@@ -1,4 +1,4 @@
-//! What fails on a device, and what a caller is told of it.
+//! Failures of a device, and their texts for the caller.
 
 use crate::base::status::Status;
 use crate::cuda::driver::Driver;
@@ -12,7 +12,7 @@ pub enum Fault {
     Call(&'static str, CuResult, &'static Driver),
     /// The kernel refused a unit: the word that it wrote, the complement of its number.
     Kernel(u32),
-    /// The kernel ran, and did not write its word where it has to.
+    /// The kernel ran, and did not write its word.
     Silent,
     /// A wave has more tiles than a launch takes blocks.
     Tiles,
@@ -52,7 +52,7 @@ impl Fault {
     }
 }
 
-/// The result of a call, with the name of its entry where it failed.
+/// The result of a call, with the name of its entry if it failed.
 pub(super) fn check<T>(
     driver: &'static Driver,
     entry: &'static str,

@@ -1,20 +1,21 @@
-//! What a slot waits for when its consumer gives it back: an event, streams, its own ready stream.
+//! The events that a slot waits for when its consumer gives it back: an event, streams, its own
+//! ready stream.
 //!
 //! In: a slot, events and streams of a consumer's. Out: fences, one recorded on each of these
-//! streams, which are polled; the slot is free when all have run. Nothing here waits.
+//! streams, which are polled; the slot is free when all have run. Nothing in this module waits.
 //!
 //! No stream of ours is made to wait for a consumer's stream: a device has few queues for all
-//! streams of a process, and what waits in one holds up the trainer's work behind it. Only what a
+//! streams of a process, and work that waits in one delays the trainer's work after it. Only what a
 //! caller's event stands for is waited for, because the event is the caller's again at once.
 //!
-//! A stream that is being captured into a graph is left alone. What we queued there would become a
-//! part of the graph, to wait for it would draw our stream into the capture, and to ask it how far
-//! it is would break the capture; only whether it is captured may be asked. What cannot be done for
-//! that reason says so, and is to be tried again.
+//! A stream that is being captured into a graph is left alone. Work that is queued on it would
+//! become a part of the graph, a wait for it would draw wavetrain's stream into the capture, and a
+//! query of it would break the capture; only whether it is captured may be asked. A call that
+//! cannot be made for that reason returns so, and is to be tried again.
 //!
 //! A capture may begin on another thread between that question and our call. Then the driver
 //! refuses the call, which says the same; or it takes a record into the graph, which is asked for
-//! behind the record.
+//! after the record.
 
 use crate::base::arena::span_of;
 use crate::cuda::driver::{Driver, Named};
@@ -26,7 +27,8 @@ use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Fences of a slot: of the streams that it is used on, of a caller's event that the detour waits
-/// for, of its ready stream. What is over last is mostly what comes first, so one look tells.
+/// for, of its ready stream. The event that is over last is mostly the first one, so one look is
+/// enough.
 const OF_STREAMS: usize = 0;
 const OF_EVENT: usize = FENCES - 2;
 const OF_READY: usize = FENCES - 1;
@@ -40,7 +42,7 @@ impl Slot {
     }
 }
 
-/// Whether a call was made; false where it was refused for a capture, and is to be made again.
+/// Whether a call was made; false if it was refused for a capture, and is to be made again.
 fn unless_captured(
     driver: &'static Driver,
     entry: &'static str,
@@ -81,8 +83,8 @@ impl DeviceEngine {
         }
     }
 
-    /// Why what a consumer queues on a stream cannot be waited for; None where it can be, or where
-    /// the driver does not tell. In an entered context.
+    /// Why what a consumer queues on a stream cannot be waited for; None if it can be, or if the
+    /// driver does not tell. In an entered context.
     pub(super) fn flaw_of(&self, stream: Stream) -> Option<&'static str> {
         if [Stream::NULL, Stream::LEGACY, Stream::PER_THREAD].contains(&stream) {
             return None;
@@ -104,9 +106,9 @@ impl DeviceEngine {
         Ok(self.flaw_of(stream))
     }
 
-    /// Whether what an event stands for has run. None where it was recorded in a capture, so that
-    /// it stands for a place in a graph and for no work. Only a query tells, which a capture that
-    /// is under way may not survive; to wait for the event would draw the slot's stream into it as
+    /// Whether what an event stands for has run. None if it was recorded in a capture, so that it
+    /// stands for a place in a graph and for no work. Only a query tells, which a capture that is
+    /// under way may not survive; to wait for the event would draw the slot's stream into it as
     /// well.
     pub fn is_event_over(&self, event: Event) -> Result<Option<bool>, Fault> {
         let _context = self.enter()?;
@@ -118,7 +120,7 @@ impl DeviceEngine {
     }
 
     /// Whether what a caller's event stands for is done; or what the driver says in place of an
-    /// answer, unless it is that there will be none to any call. In an entered context.
+    /// answer, unless the driver answers no call any more. In an entered context.
     pub fn is_lent_event_over(&self, event: Event) -> Result<Result<bool, Named<'_>>, Fault> {
         let driver = self.context.driver;
         match driver.event_query(event) {
@@ -127,13 +129,13 @@ impl DeviceEngine {
         }
     }
 
-    /// False where either is of a capture.
+    /// False if either is of a capture.
     fn wait(&self, stream: Stream, event: Event) -> Result<bool, Fault> {
         let driver = self.context.driver;
         unless_captured(driver, "cuStreamWaitEvent", driver.stream_wait_event(stream, event))
     }
 
-    /// A fence of the slot stands for what is queued on `stream` so far. False where that is being
+    /// A fence of the slot stands for what is queued on `stream` so far. False if that is being
     /// captured.
     fn record(&self, slot: &Slot, fence: usize, stream: Stream) -> Result<bool, Fault> {
         let driver = self.context.driver;
@@ -156,13 +158,13 @@ impl DeviceEngine {
     pub fn fence_event(&self, slot: u32, event: Event) -> Result<(), Fault> {
         let (slot, driver) = (&self.slots[slot as usize], self.context.driver);
         // The caller may record the event anew at once, or destroy it, so a stream of ours has to
-        // wait for what it stands for. On the slot's own, whose fence comes behind, no other slot
-        // waits for it.
+        // wait for what it stands for. On the slot's own stream, whose fence comes after it, no
+        // other slot waits for it.
         if !self.is_captured(slot.ready)? && self.wait(slot.ready, event)? {
             return Ok(());
         }
-        // The detour is ours, so only an event of a capture, which was not one when it was looked
-        // at, is refused here.
+        // The detour is wavetrain's, so the driver refuses only an event of a capture, which was
+        // not one when it was looked at.
         let detour = self.detour.lock();
         check(driver, "cuStreamWaitEvent", driver.stream_wait_event(*detour, event))?;
         let recorded = driver.event_record(slot.fences[OF_EVENT], *detour);
@@ -171,8 +173,8 @@ impl DeviceEngine {
         Ok(())
     }
 
-    /// And after what is queued so far on its ready stream, and on `streams`. False where one of
-    /// these is being captured: then it is to be done again.
+    /// And after what is queued so far on its ready stream, and on `streams`. False if one of these
+    /// is being captured: then it is to be done again.
     pub fn fence_streams(
         &self,
         slot: u32,

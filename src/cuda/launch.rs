@@ -1,4 +1,5 @@
-//! What is queued for a slab: its copy, and the kernels on the resident wave that it becomes.
+//! The work that is queued for a slab: its copy, and the kernels on the resident wave that it
+//! becomes.
 //!
 //! In: a slab whose writers are done. Out: work on the engine's streams, between events that are
 //! polled. Each step is queued when the one before was seen to be done. In an entered context.
@@ -13,7 +14,7 @@ use core::ffi::c_void;
 /// Bytes of one copy to the device: what a trainer copies gets its turn in between.
 const PIECE_BYTES: u64 = 4 << 20;
 
-/// What all kernels that decode are told.
+/// The arguments of all kernels that decode.
 #[derive(Clone, Copy)]
 struct Decode {
     wave: DevicePointer,
@@ -30,7 +31,7 @@ const RECORD_BYTES: u64 = 32;
 const BLOCKS_IN_WARP: u32 = 8;
 
 impl DeviceEngine {
-    /// The status words of the streams of a resident wave; the device has them there as well.
+    /// The status words of the streams of a resident wave; the device has them at the same place.
     fn verdicts(&self, resident: u32) -> Region {
         let bytes = self.sizes.verdict_bytes();
         self.pinned_part(self.sizes.verdicts_at() + u64::from(resident) * bytes, bytes)
@@ -115,9 +116,9 @@ impl DeviceEngine {
     ) -> Result<(), Fault> {
         let driver = self.context.driver;
         let (grid, block) = ([warps.div_ceil(threads / WARP_THREADS), 1, 1], [threads, 1, 1]);
-        // SAFETY: the caller's. It reads data of the wave and records behind it, and writes what of
-        // the resident wave is decoded, scratch that only this stream uses, and words that nobody
-        // looks at before `done` was seen; each stream is checked against all extents.
+        // SAFETY: the caller's. It reads data of the wave and records after it, and writes the
+        // decoded part of the resident wave, scratch that only this stream uses, and words that
+        // nobody looks at before `done` was seen; each stream is checked against all extents.
         let launched =
             unsafe { driver.launch_kernel(kernel, grid, block, 0, self.decoding, parameters) };
         check(driver, "cuLaunchKernel", launched)
@@ -138,7 +139,7 @@ impl DeviceEngine {
         unsafe { self.launch_decode(self.decode, (warps, BLOCK_THREADS), &mut parameters) }
     }
 
-    /// Queues the three kernels on the frames of a pass, whose blocks begin there.
+    /// Queues the three kernels on the frames of a pass, whose blocks begin at that place.
     fn decode_frames(
         &self,
         mut part: Decode,
@@ -200,7 +201,7 @@ impl DeviceEngine {
         let (grid, block) = ([tiles, 1, 1], [BLOCK_THREADS, 1, 1]);
         // SAFETY: these are the kernel's parameters. Units were built by `assemble::units`: they
         // read the wave and write slots whose batches are being filled. The word is pinned, and
-        // nobody looks at it before the event behind the kernel was seen.
+        // nobody looks at it before the event after the kernel was seen.
         let launched = unsafe {
             driver.launch_kernel(self.assemble, grid, block, 0, self.post, &mut parameters)
         };

@@ -2,8 +2,8 @@
 //!
 //! In: the path of a driver, the number of a device. Out: a [`Driver`] whose methods are its calls,
 //! a [`DeviceContext`] to make them in, and statuses with texts that say what to install or to
-//! change. Invariant: nothing here needs a CUDA library to build, link or run, and no call of ours
-//! leaves a thread with another context or capture mode than it came with.
+//! change. Invariant: nothing in this room needs a CUDA library to build, link or run, and none of
+//! its calls changes a thread's context or capture mode.
 //!
 //! ```text
 //!  library   finds and keeps drivers      entries  what each of them exports
@@ -15,7 +15,7 @@
 //! ```
 //!
 //! The declarations are our own because the codes of a newer driver are no values of an older
-//! binding's enumeration: every code and every option is a plain number here.
+//! binding's enumeration: every code and every option is a plain number.
 
 pub mod context;
 pub mod device;
@@ -37,23 +37,23 @@ pub mod module;
 #[cfg_attr(not(feature = "internals"), allow(dead_code))] // likewise
 pub mod result;
 
-/// What goes with everything that only a device has. A library that was made for the host alone has
-/// no value of this type, so the compiler leaves out what is done with such things.
+/// Marks everything that only a device has. A library that was made for the host alone has no value
+/// of this type, so the compiler leaves out what is done with such things.
 #[cfg(not(wavetrain_host_only))]
 pub type Devices = ();
 #[cfg(wavetrain_host_only)]
 pub type Devices = core::convert::Infallible;
 
-/// The value of that type, where there is one.
+/// The value of that type, if it has one.
 #[cfg(not(wavetrain_host_only))]
 pub const DEVICES: Option<Devices> = Some(());
 #[cfg(wavetrain_host_only)]
 pub const DEVICES: Option<Devices> = None;
 
-/// Whether there can be a device.
+/// Whether the library can use a device.
 pub const HAS_DEVICES: bool = DEVICES.is_some();
 
-/// Why there is no device in a library that was made for the host alone.
+/// Why a library that was made for the host alone has no device.
 pub const HOST_ONLY: &str = "made without CUDA";
 
 pub use device::DeviceContext;

@@ -1,4 +1,4 @@
-//! What a driver call returns, and what it is called.
+//! The codes that a driver call returns, and their names.
 //!
 //! Source of the numbers and names: cuda.h of CUDA 13.0, `CUresult`.
 
@@ -16,7 +16,7 @@ macro_rules! results {
             $($(#[$doc])* pub const $name: CuResult = CuResult($code);)*
         }
 
-        /// Every code that has a name here, with what follows CUDA_ERROR_ in cuda.h.
+        /// Every code that this module names, with the word that follows CUDA_ERROR_ in cuda.h.
         #[cfg(feature = "internals")]
         pub const RESULTS: &[(CuResult, &str)] = &[$((CuResult($code), stringify!($name))),*];
     };
@@ -35,7 +35,7 @@ results! {
     DEINITIALIZED = 4;
     /// The library is a stub for linking.
     STUB_LIBRARY = 34;
-    /// There is no device.
+    /// No device exists.
     NO_DEVICE = 100;
     /// A kernel image is wrong.
     INVALID_IMAGE = 200;
@@ -95,7 +95,7 @@ impl CuResult {
         if self == CuResult::SUCCESS { Ok(()) } else { Err(self) }
     }
 
-    /// Of a query: whether the work is done.
+    /// The result of a query: whether the work is done.
     pub fn is_done(self) -> Result<bool, CuResult> {
         match self {
             CuResult::SUCCESS => Ok(true),
@@ -128,7 +128,7 @@ impl CuResult {
         if self == CuResult::OUT_OF_MEMORY { Status::OutOfMemory } else { Status::Cuda }
     }
 
-    /// What to do where `cuInit` failed so.
+    /// The fix if `cuInit` failed so.
     pub(super) fn init_advice(self) -> &'static str {
         match self {
             CuResult::NO_DEVICE => {

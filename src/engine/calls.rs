@@ -26,7 +26,7 @@ use crate::state::lock::Condition;
 use crate::state::{Life, State};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// What pop found.
+/// The result of pop.
 pub enum Popped {
     /// A batch: its token.
     Batch(u64),
@@ -46,7 +46,7 @@ pub struct BatchView {
     pub sample_count: u32,
     /// Samples whose status is not OK.
     pub failed_samples: u32,
-    /// What a consumer's work may be queued on; None on the host.
+    /// The stream that a consumer's work may be queued on; None on the host.
     pub ready_stream: Option<Stream>,
     /// Its number.
     pub batch_id: u64,
@@ -57,7 +57,7 @@ pub struct BatchView {
     /// Extents that boxes cover of each sample of the field, one after the other.
     pub filled_shape: &'static [u64],
     /// Digests of the samples of the field, and the sum of their mixes with their positions; None
-    /// where the config asks for none.
+    /// if the config asks for none.
     pub digests: Option<(&'static [u64], u64)>,
 }
 
@@ -70,8 +70,8 @@ impl BatchView {
 }
 
 impl Engine {
-    /// Takes `count` samples in order until the lookahead is full; how many. What `fill` finds
-    /// wrong with one is told; it is then not taken, nor any behind it.
+    /// Takes `count` samples in order until the lookahead is full; how many. If `fill` refuses one,
+    /// its error is returned; it is then not taken, nor any after it.
     pub fn push(
         &self,
         count: usize,
@@ -124,7 +124,7 @@ impl Engine {
         }
     }
 
-    /// Of a loader that is being closed nothing is wrong with the samples.
+    /// If the loader is being closed, nothing is wrong with the samples.
     fn closing_or(&self, failure: Failure) -> Failure {
         let is_closing = self.lock.lock().life == Life::Closing;
         if is_closing { Failure::shutdown() } else { failure }
@@ -156,7 +156,7 @@ impl Engine {
         state.wakes.work();
     }
 
-    /// Ends the current batch behind the last sample.
+    /// Ends the current batch after the last sample.
     pub fn flush(&self) -> Result<(), Failure> {
         let state = &mut *self.lock.lock();
         if let Some(failure) = self.refusal(state) {
@@ -283,7 +283,7 @@ impl Engine {
         Err(Failure::because(status, &why))
     }
 
-    /// What is known of a held batch, with a field of it.
+    /// The view of a held batch, with a field of it.
     pub fn view(&self, token: u64, field: u32) -> Result<BatchView, Failure> {
         let state = &*self.lock.lock();
         let Some(slot) = state.slots.held(token) else { return Err(no_such_batch(token)) };
@@ -306,7 +306,7 @@ impl Engine {
     }
 
     /// Gives a batch back. On a device its slot is used again after `event`, and after what is
-    /// queued so far on the streams that are known of. Where the event will not do the batch stays
+    /// queued so far on the streams that are known of. If the event is refused, the batch stays
     /// held.
     pub fn release(&self, token: u64, event: Option<Event>) -> Result<(), Failure> {
         let result = self.try_release(token, event);
@@ -414,7 +414,7 @@ impl Engine {
         self.lock.lock().set_call_error(Some(failure.clone()));
     }
 
-    /// Why a call failed last; where none did, the error that ended the stream, or who keeps all
+    /// Why a call failed last; if none did, the error that ended the stream, or the holders of all
     /// batch slots: whoever waits in pop cannot say so.
     pub fn last_error(&self) -> Option<Failure> {
         let state = self.lock.lock();

@@ -44,11 +44,11 @@ use crate::wave::WaveTables;
 use core::ffi::c_void;
 
 /// Most descriptors of a loader that the config does not ask for. A sample that finds its file
-/// closed costs twice what one costs that finds it open, so ten thousand arrays keep theirs where
+/// closed costs twice what one costs that finds it open, so ten thousand arrays keep theirs open if
 /// the process may have eight times as many.
 const OPEN_FILES_MAX: u64 = 1 << 16;
 
-/// The bill of a config, and the geometry behind it.
+/// The memory budget of a config, and the geometry of it.
 #[inline(never)] // as said of `layout`
 pub fn bill(settings: &Settings, why: &mut Why) -> Result<(Bill, Geometry), Status> {
     let total = |geometry: &Geometry| host_total(&count(settings, geometry));
@@ -62,7 +62,7 @@ pub fn bill(settings: &Settings, why: &mut Why) -> Result<(Bill, Geometry), Stat
     Ok((count(settings, &geometry), geometry))
 }
 
-/// The bytes of a config's block, and the geometry behind them.
+/// The bytes of a config's block, and the geometry of it.
 #[inline(never)] // as said of `layout`
 fn host_bytes(settings: &Settings, why: &mut Why) -> Result<(u64, Geometry), Status> {
     bill(settings, why).map(|(bill, geometry)| (bill.total(Kind::Host), geometry))
@@ -126,7 +126,8 @@ pub(super) struct Taken {
 
 impl Taken {
     fn give_back(&self, os: &Os, hook: &MemoryHook) {
-        // Whose the block is gets it back as it was; of the system's, pages may be gone already.
+        // The owner of the block gets it back as it was; of the system's, pages may be gone
+        // already.
         if !self.block.is_systems() {
             self.stacks.lift(os);
         }
@@ -146,7 +147,7 @@ impl Opened {
     }
 }
 
-/// What the surfaces know a loader by, and how the host's jobs enter it.
+/// The number by which the surfaces know a loader, and the entry of the host's jobs.
 #[derive(Clone, Copy)]
 pub struct Handle {
     /// The token of the loader.
@@ -214,7 +215,7 @@ pub fn open(
     Ok(opened)
 }
 
-/// What is derived from the settings once, apart from sizes.
+/// The values that are derived from the settings once, apart from sizes.
 struct Values {
     paddings: Paddings,
     host_bytes: u64,
@@ -234,7 +235,7 @@ fn values_from_settings(settings: &Settings) -> Values {
 }
 
 impl Values {
-    /// Of a loader that is only counted.
+    /// The values of a loader that is only counted.
     const COUNTED: Values = Values {
         paddings: Paddings::new_const(),
         host_bytes: 0,
@@ -246,8 +247,8 @@ extern "C" fn no_job(_argument: *mut c_void) {}
 
 /// Files that the table of files may hold open, as many as it knows at the most. Derived: an eighth
 /// of the descriptors that the process may have, because several loaders and the trainer share
-/// them; 64 at least, where that leaves the host half of its own. A file takes two where it is read
-/// past the page cache as well.
+/// them; 64 at least, if that leaves the host half of its own. A file takes two if it is read past
+/// the page cache as well.
 fn open_files_max(os: &Os, settings: &Settings) -> u32 {
     let limit = (os.open_files_max)();
     let half = (limit.saturating_sub(32) / 2).max(4);
@@ -260,14 +261,14 @@ fn open_files_max(os: &Os, settings: &Settings) -> u32 {
     files.min(settings.config.n_chunk_layout_cache)
 }
 
-/// The first piece beside the stacks, because opening a device works in it before there are others.
+/// The first piece beside the stacks, because opening a device works in it before others exist.
 fn carve_scratch(carver: &mut Carver, geometry: &Geometry) -> &'static mut [u8] {
     carver.bytes(Item::CommonScratch, geometry.pool_bytes, MEMORY_PAGE_BYTES)
 }
 
-/// Counts or builds everything else that a loader has. None while counting. What is large is
-/// built in a function of its own and lies beside the loader: all of it at once is too much for
-/// the stack of a caller.
+/// Counts or builds everything else that a loader has. None while counting. Large values are built
+/// in functions of their own and lie beside the loader: all of it at once is too much for the stack
+/// of a caller.
 fn layout(
     carver: &mut Carver,
     os: &'static Os,
@@ -354,7 +355,7 @@ fn carve_common(
     states.zip(folder).map(|((lock, stats), folder)| (lock, stats, folder))
 }
 
-/// What the lock guards, and the figures.
+/// The state that the lock guards, and the figures.
 #[inline(never)] // as said of `layout`
 fn carve_state(
     carver: &mut Carver,
@@ -397,7 +398,7 @@ fn carve_threads(carver: &mut Carver, settings: &Settings) -> &'static [Mutex<Op
     carver.slice_from(Item::Workers, u64::from(settings.thread_count()), |_| Mutex::new(None))
 }
 
-/// What each own thread runs, and on which stack.
+/// The function of each own thread, and its stack.
 #[inline(never)] // as said of `layout`
 fn carve_starts(
     carver: &mut Carver,
@@ -453,7 +454,7 @@ fn carve_worker(carver: &mut Carver, geometry: &Geometry, decodes: bool) -> Work
 
 type Start = ThreadStart<Engine>;
 
-/// Starts all threads and waits until each is there with enough of its stack left.
+/// Starts all threads and waits until each runs with enough of its stack left.
 fn start_threads(
     loader: &'static Engine,
     starts: &'static [Start],

@@ -1,8 +1,8 @@
-//! What opening takes of a device.
+//! The resources that open takes of a device.
 //!
-//! In: settings and geometry. Out: lines of the bill, an engine, the batch slots in its memory. On
-//! the host there is none of it but the slots. The text of the kernels is unpacked into the common
-//! scratch, which no chunk has before open returns, and the driver keeps none of it.
+//! In: settings and geometry. Out: lines of the bill, an engine, the batch slots in its memory. The
+//! host has only the slots. The text of the kernels is unpacked into the common scratch, which no
+//! chunk has before open returns, and the driver keeps none of it.
 
 use crate::base::arena::{Carver, Region, Table};
 use crate::base::bill::{Bill, Item, Kind};
@@ -24,7 +24,7 @@ pub fn add_device_lines(bill: &mut Bill, settings: &Settings, geometry: &Geometr
         return;
     }
     let sizes = settings.device_sizes(&geometry.device, geometry.slab_bytes);
-    // Shares of digests lie behind the staging.
+    // Shares of digests follow the staging.
     let slabs_bytes = sizes.pinned_bytes() - sizes.staging_bytes;
     bill.add(Item::PinnedSlabs, Kind::Pinned, slabs_bytes);
     bill.add(Item::StagingSlabs, Kind::Pinned, sizes.staging_bytes);
@@ -73,7 +73,7 @@ pub fn open_engine(
     DeviceEngine::open(engine, context, &sizes, consumer, texts, why)
 }
 
-/// The text of a kernel, at the front of `room`, and what is left of that. INTERNAL where the
+/// The text of a kernel, at the front of `room`, and what is left of that. INTERNAL if the
 /// library's bytes are not those that were built.
 #[inline(never)] // the inflater's 11 KB are not to stand on the stack while the driver compiles
 fn unpack<'a>(
@@ -115,8 +115,8 @@ pub fn carve_batches(
     }
 }
 
-/// Where encoded chunks are staged, whoever decodes them: pinned memory of the engine, else plain
-/// memory of the host.
+/// The memory in which encoded chunks are staged, whoever decodes them: pinned memory of the
+/// engine, else plain memory of the host.
 pub fn carve_staging(
     carver: &mut Carver,
     settings: &Settings,

@@ -11,7 +11,7 @@ use crate::state::job::{Job, Role};
 use crate::state::shared::Shared;
 use crate::state::work::Work;
 
-/// The next job for a worker of this role, or None while there is none.
+/// The next job for a worker of this role, or None while no job can be taken.
 pub fn next_job(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
     let works = state.work_for(shared, role);
     let job = works.iter().find_map(|work| match work {

@@ -1,5 +1,5 @@
-//! What open and pop say where something is not to be had: what it waits for, or which fields ask
-//! for less.
+//! The texts of open and pop about resources that are missing: what it waits for, or which fields
+//! ask for less.
 //!
 //! In: a bill, an errno, the state. Out: texts.
 
@@ -52,7 +52,7 @@ fn fields_of(item: Item) -> &'static str {
     }
 }
 
-/// Why there is no ring, and what to do without one.
+/// Why the ring could not be made, with the fix.
 pub fn no_ring(errno: Errno, why: &mut Why) -> Status {
     let status = match errno.0 {
         libc::ENOMEM | libc::EMFILE | libc::ENFILE => Status::OutOfMemory,
@@ -64,7 +64,7 @@ pub fn no_ring(errno: Errno, why: &mut Why) -> Status {
     )
 }
 
-/// Why there is no batch.
+/// Why no batch is ready.
 pub fn starved_text(state: &State, shared: &Shared) -> Why {
     let mut why = Why::new();
     let kept = state.slots.kept();
@@ -150,7 +150,7 @@ fn write_longest_read(why: &mut Why, state: &State, shared: &Shared) {
     write!(why, "; the longest wait is {waited}, for {}", Tail(path.as_str(), PATH_SHOWN_BYTES));
 }
 
-/// Adds which batch is kept the longest.
+/// Adds the batch that is held the longest.
 fn write_longest_kept(why: &mut Why, state: &State, shared: &Shared) {
     if let Some((batch, popped_ns)) = state.slots.longest_kept() {
         let held = Seconds((shared.os.now_ns)().saturating_sub(popped_ns));

@@ -71,13 +71,13 @@ pub enum Spelled {
         /// So many.
         asks_left: u32,
     },
-    /// One was found, or there was nothing against it.
+    /// One was found, or nothing contradicts it.
     AsItSays,
     /// All are named otherwise: so.
     Otherwise(Spelling),
 }
 
-/// Absent files of an array that are asked for in another spelling where no folder can be listed.
+/// Absent files of an array that are asked for in another spelling if no folder can be listed.
 const ASKS_MAX: u32 = 64;
 
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +95,7 @@ struct Entry {
     spelled: Spelled,
     /// Whether a sample used it since it was loaded.
     is_used: bool,
-    /// The version of what it was loaded from, where that is looked at.
+    /// The version of its document or file, if that is looked at.
     version: Option<Version>,
     /// The last batch that looked, or for which it was loaded.
     looked_batch: Option<u64>,
@@ -203,7 +203,7 @@ impl Arrays {
         // Uris are checked to be UTF-8 when they are pushed.
         text.push_str(core::str::from_utf8(uri).unwrap_or(""));
         self.uris.write(slot.at(), text);
-        self.go(slot, ArrayState::Empty); // the cache gave up what was there
+        self.go(slot, ArrayState::Empty); // the cache dropped the array that it had
         self.entries[slot.at()] = Entry { id: self.next_id, ..Entry::EMPTY };
         self.go(slot, ArrayState::Queued);
         self.cache.pin(slot.0, 1);
@@ -261,8 +261,8 @@ impl Arrays {
         !self.queue.is_empty() || !self.large_queue.is_empty()
     }
 
-    /// The next entry to load, and whether it needs a large buffer; only if there is one
-    /// (`has_large`) is such an entry given out.
+    /// The next entry to load, and whether it needs a large buffer; such an entry is given out only
+    /// if one is free (`has_large`).
     pub fn next_queued(&mut self, has_large: bool) -> Option<(ArraySlot, bool)> {
         let large = if has_large { self.large_queue.pop().map(ArraySlot) } else { None };
         let slot = large.or_else(|| self.queue.pop().map(ArraySlot))?;
@@ -325,7 +325,7 @@ impl Arrays {
         self.is_ready(slot, id)
     }
 
-    /// Whether this batch, or one after it, looked that the array is still there.
+    /// Whether this batch, or one after it, found that the array still exists.
     pub fn is_checked(&self, slot: ArraySlot, batch_id: u64) -> bool {
         self.entries[slot.at()].checked_batch.is_some_and(|checked| checked >= batch_id)
     }
@@ -403,8 +403,8 @@ impl Arrays {
         version
     }
 
-    /// Whether a batch may use a Ready entry now; where it must look before, that is begun. Err:
-    /// why nobody could look; the entry is then forgotten.
+    /// Whether a batch may use a Ready entry now; if it must look before, that is begun. Err: why
+    /// nobody could look; the entry is then forgotten.
     pub fn may_use(
         &mut self,
         slot: ArraySlot,

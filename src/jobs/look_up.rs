@@ -161,8 +161,8 @@ fn settle(
     state.plan_wanted |= is_some || !state.requests.has_queued();
 }
 
-/// Opens the file of a question. One about a shard in it is about the state of the shard in it:
-/// another state, or no file, is a change. The first question of a batch looks at the path.
+/// Opens the file of a question. One about a shard in it holds for one state of the file: another
+/// state, or no file, is a change. The first question of a batch looks at the path.
 fn open_as_asked(
     shared: &Shared,
     path: &Path,

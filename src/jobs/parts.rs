@@ -1,5 +1,5 @@
 //! Metadata of arrays that lie in numbered .npy files: once the folder was listed, the headers are
-//! read by as many workers as there are.
+//! read by as many workers as are free.
 //!
 //! In: slices of files, and the record of the first file. Out: one record for all of them; or the
 //! file that is missing, or that is another array's.
@@ -63,7 +63,7 @@ fn settle(shared: &Shared, state: &mut State, failed: Option<(u32, Status, Why)>
     state.plan_wanted = true;
 }
 
-/// The files of an array are known: their headers are read, once there are rows for them.
+/// The files of an array are known: their headers are read, once rows are free for them.
 pub fn begin(state: &mut State, array: ArraySlot, count: u32, was_large: bool) {
     let id = state.arrays.id(array);
     let (arrays, parts) = (&mut state.arrays, &mut state.parts);

@@ -1,7 +1,7 @@
 //! Tensors of popped batches: handed out as DLPack, and deleted.
 //!
 //! In: the token of a held batch; the address of a tensor whose deleter is called. Out: a filled
-//! record. Which records live is kept by `batch` under the lock, so that a slot is bound again only
+//! record. `batch` stores under the lock which records live, so that a slot is bound again only
 //! when its batch is released and the last tensor of it deleted.
 
 use crate::base::status::{Failure, Status, Why};
@@ -15,8 +15,8 @@ use crate::state::Life;
 use crate::state::lock::Lock;
 use crate::state::shared::Shared;
 
-/// A tensor over a field of a held batch, for work on `stream`, if there is one to wait for before
-/// the slot is used again. None where as many live, or are waited for, as a slot has records for.
+/// A tensor over a field of a held batch, for work on `stream`, if one is to be waited for before
+/// the slot is used again. None if as many live, or are waited for, as a slot has records for.
 pub fn export(
     lock: &Lock,
     (token, field): (u64, u32),
@@ -51,8 +51,7 @@ fn try_export(
         let status = fail!(why, Invalid, "stream is {flaw}");
         return Err(Failure::because(status, &why));
     }
-    // A stream is remembered where a tensor is handed out, and only there: it need not live
-    // any longer else.
+    // A stream is remembered only when a tensor is handed out: it need not live any longer else.
     if !state.slots.has_tensor_room(slot, field) {
         return Ok(None);
     }
@@ -104,7 +103,7 @@ pub fn has_tensor(shared: &Shared, address: usize) -> bool {
     shared.exports.find(address).is_some()
 }
 
-/// The tensor at this address is not used any more. Nothing where it does not live.
+/// The tensor at this address is not used any more. Nothing if it does not live.
 pub fn delete_tensor(lock: &Lock, address: usize) {
     let Some(tensor) = lock.shared.exports.find(address) else { return };
     if lock.lock().slots.delete_tensor(tensor) {

@@ -1,6 +1,6 @@
 //! Reads the metadata document of an array or group.
 //!
-//! In: a uri and a buffer. Out: which document there is and its bytes, or the fact that the buffer
+//! In: a uri and a buffer. Out: the kind of the document and its bytes, or the fact that the buffer
 //! is too small. Invariant: only "does not exist" makes the next name be tried, so a document that
 //! cannot be read now is never taken for one of another format.
 
@@ -16,10 +16,10 @@ use crate::read::foreign::foreign;
 use crate::read::{Access, SHOWN_BYTES, shown};
 use crate::records::{DOCUMENT_KINDS, DocumentKind};
 
-/// What the attributes of a zarr v2 array or group lie in, beside its document.
+/// The file of the attributes of a zarr v2 array or group, beside its document.
 pub const ATTRIBUTES_FILE_NAME: &str = ".zattrs";
 
-/// What a zarr v2 group lists its nodes in, where somebody consolidated its metadata.
+/// The file in which a zarr v2 group lists its nodes, if somebody consolidated its metadata.
 pub const CONSOLIDATED_FILE_NAME: &str = ".zmetadata";
 
 /// Stands for a document beside another one that does not exist.
@@ -28,7 +28,7 @@ const EMPTY_DOCUMENT: &[u8] = b"{}";
 /// A metadata document.
 #[derive(Clone, Copy, Debug)]
 pub struct Document<'a> {
-    /// What it is, by its name.
+    /// Its kind, by its name.
     pub kind: DocumentKind,
     /// All of it.
     pub bytes: &'a [u8],
@@ -49,9 +49,9 @@ fn path_of(uri: &str, file_name: &str) -> Path {
     path
 }
 
-/// Reads the metadata document at `uri`: the first of [`DOCUMENT_KINDS`] that there is, into the
-/// start of `buffer`. None where `buffer` is too small for it. Where there is none, the text says
-/// what stands there instead.
+/// Reads the metadata document at `uri`: the first of [`DOCUMENT_KINDS`] that exists, into the
+/// start of `buffer`. None if `buffer` is too small for it. If none exists, the text names the
+/// thing at the path.
 pub fn read_document<'a>(
     access: &dyn Access,
     uri: &str,
@@ -86,8 +86,8 @@ pub fn read_document<'a>(
 }
 
 /// Reads what lies beside the document of a zarr v2 array or group, [`ATTRIBUTES_FILE_NAME`] or
-/// [`CONSOLIDATED_FILE_NAME`], into the start of `buffer`; an empty object where there is none. How
-/// many bytes it takes, or None where `buffer` is too small.
+/// [`CONSOLIDATED_FILE_NAME`], into the start of `buffer`; an empty object if it does not exist.
+/// How many bytes it takes, or None if `buffer` is too small.
 pub fn read_beside(
     access: &dyn Access,
     uri: &str,
@@ -124,7 +124,7 @@ fn check_absent(store: &Store, path: &Path, why: &mut Why) -> Result<(), Status>
     Err(fail!(why, Io, "{}: {text}", shown(path)))
 }
 
-/// Reads all of an open document and closes it; None where `buffer` is too small for it.
+/// Reads all of an open document and closes it; None if `buffer` is too small for it.
 fn read_opened<'a>(
     store: &Store,
     (fd, stat): (i32, FileStat),

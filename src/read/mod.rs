@@ -1,8 +1,8 @@
 //! From files to bytes: which files are open, what their shard indexes say, reads of chunk data.
 //!
-//! In: positions (file, chunk) of the plan. Out: where each chunk lies, and its bytes in a slab.
-//! The tables here are plain data under the loader's lock; the functions that touch files run
-//! without it, on a [`Lease`].
+//! In: positions (file, chunk) of the plan. Out: the place of each chunk, and its bytes in a slab.
+//! The tables of this room are plain data under the loader's lock; the functions that touch files
+//! run without it, on a [`Lease`].
 
 mod access;
 mod document;

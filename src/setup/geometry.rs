@@ -23,20 +23,21 @@ use crate::setup::settings::Settings;
 /// Chunks up to this size are read and decoded in a worker's own scratch, which stays in its cache;
 /// larger ones are staged in the slab and borrow from the common scratch.
 pub const SMALL_CHUNK_BYTES: u64 = 1 << 20;
-/// Staging memory that the geometry asks for where the cap allows it.
+/// Staging memory that the geometry asks for if the cap allows it.
 const SLAB_WISH_BYTES: u64 = 16 << 20;
-/// Bytes of a resident wave that the geometry asks for where the caps allow it: a millisecond of a
+/// Bytes of a resident wave that the geometry asks for if the caps allow it: a millisecond of a
 /// fast link, so that a launch and a look are nothing beside it.
 const WAVE_WISH_BYTES: u64 = 64 << 20;
-/// What it decodes to, likewise: twice as much as comes over the bus.
+/// The bytes that it decodes to, likewise: twice as much as comes over the bus.
 const DECODED_WISH_BYTES: u64 = 2 * WAVE_WISH_BYTES;
-/// The same where the caller gave device memory for it: a warp decodes a stream by itself, and what
-/// a large device has at a time are four thousand warps; a stream of blosc's may be 128 KiB.
+/// The same if the caller gave device memory for it: a warp decodes a stream by itself, and what a
+/// large device has at a time are four thousand warps; a stream of blosc's may be 128 KiB.
 const DECODED_GIVEN_BYTES: u64 = 4096 * (128 << 10);
-/// What a stream decodes to on the average, or more: blosc's blocks are larger, but for the least.
+/// The bytes that a stream decodes to on the average, or more: blosc's blocks are larger, but for
+/// the least.
 const STREAM_DATA_BYTES: u64 = 4 << 10;
-/// Host bytes of a stream for each slab: there, in the table that is packed into it, and, of fewer
-/// resident waves than slabs, its word.
+/// Host bytes of a stream for each slab: in the slab, in the table that is packed into it, and, of
+/// fewer resident waves than slabs, its word.
 const STREAM_HOST_BYTES: u64 = 2 * Stream::BYTES + 8;
 /// Data that comes with one unit on the average: small chunks have less, and fill the units first.
 const UNIT_DATA_BYTES: u64 = 16 << 10;
@@ -108,17 +109,17 @@ impl Settings {
         }
     }
 
-    /// The layout where the device decodes the largest chunk, with as many streams as it may have.
+    /// The layout if the device decodes the largest chunk, with as many streams as it may have.
     fn decoding_layout(&self, layout: Layout) -> Layout {
         let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
         let streams = streams_max(chunk_bytes) as u32;
-        // No GPU has shown yet that frames gain there: they are decoded where the config insists.
+        // No GPU has shown yet that frames gain by it: they are decoded if the config insists.
         let is_forced = self.config.device_decode == DECODE_ON;
         let scratch_bytes = if is_forced { 2 * pages(chunk_bytes) } else { 0 };
         Layout { streams, decoded_bytes: pages(chunk_bytes), scratch_bytes, ..layout }
     }
 
-    /// Lets the device decode, where the caps have room for it and the config leaves it to that.
+    /// Lets the device decode, if the caps have room for it and the config allows it.
     fn add_decoding(&self, geometry: &mut Geometry, bill: &impl Fn(&Geometry) -> u64) {
         let mut with = *geometry;
         with.device = self.decoding_layout(with.device);
@@ -132,8 +133,8 @@ impl Settings {
         }
     }
 
-    /// What a loader takes for a device: slabs and resident waves of a layout, batch slots, and so
-    /// many bytes of staging.
+    /// The resources that a loader takes for a device: slabs and resident waves of a layout, batch
+    /// slots, and so many bytes of staging.
     pub fn device_sizes(&self, layout: &Layout, staging_bytes: u64) -> Sizes {
         Sizes {
             slots_bytes: self.slots_bytes(),
@@ -154,7 +155,7 @@ impl Settings {
         self.fields[..field].iter().map(|field| samples * parts(field.sample_bytes)).sum()
     }
 
-    /// Bytes of staging that are plain host memory: none where there is a device.
+    /// Bytes of staging that are plain host memory: none with a device.
     pub fn plain_staging_bytes(&self, geometry: &Geometry) -> u64 {
         if self.is_cuda() { 0 } else { geometry.slab_bytes }
     }

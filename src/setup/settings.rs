@@ -18,9 +18,9 @@ use crate::setup::backend;
 use crate::setup::config::{self, Config, FieldTable, Hook, range};
 use crate::setup::fields::{Fields, fields_from_config};
 
-/// CPUs that do not decode where batches are made on a device and the config does not say.
+/// CPUs that do not decode if batches are made on a device and the config does not say.
 const DEVICE_CPUS: u32 = 2;
-/// Host memory above slots and chunk cache where the config leaves the cap open.
+/// Host memory above slots and chunk cache if the config leaves the cap open.
 const HOST_MEMORY_DEFAULT_BYTES: u64 = 256 << 20;
 /// Chunks of the largest size that this memory is for at least: each decoder takes one encoded and
 /// one decoded. In 256 MiB those of 64 MiB would be decoded one after the other.
@@ -28,7 +28,7 @@ const CHUNKS_DEFAULT: u64 = 16;
 /// Pinned memory that comes to it on a device, in the place of batch slots; and a unit for each
 /// sample in each slab, which the slabs of large batches take at least.
 const PINNED_DEFAULT_BYTES: u64 = 256 << 20;
-/// Device memory beside batch slots where the config leaves the cap open.
+/// Device memory besides batch slots if the config leaves the cap open.
 const DEVICE_DEFAULT_BYTES: u64 = 1 << 30;
 /// Bytes that tables and stacks may take of that memory. The cap grows by the bytes that they take
 /// beyond it, as large counts and stacks of the config make them.
@@ -48,7 +48,7 @@ pub const fn cache_memory_bytes(chunk_cache_bytes: u64) -> u64 {
 /// whole lines are then stored past the caches. Scans of aligned boxes gain 10 to 20 %.
 const STREAMED_SLOTS_BYTES: u64 = 48 << 20;
 
-/// Stack that a hook has on an own thread where the config does not say.
+/// Stack that a hook has on an own thread if the config does not say.
 const HOOK_STACK_DEFAULT_BYTES: u64 = 256 << 10;
 /// Smallest chunk cache: less would hold next to nothing.
 const CHUNK_CACHE_BYTES_MIN: u64 = 64 << 10;
@@ -71,11 +71,11 @@ pub struct Settings {
     pub lookahead_samples: u32,
     /// Threads that decode; or threads of the host that work at a time.
     pub decode_threads: u32,
-    /// Threads of ours that wait for storage; 0 where the host's threads work.
+    /// wavetrain's threads that wait for storage; 0 if the host's threads work.
     pub io_threads: u32,
-    /// Most reads in flight of the ring thread; 0: there is none.
+    /// Most reads in flight of the ring thread; 0: it does not exist.
     pub ring_depth: u32,
-    /// Most reads in flight of an asynchronous files hook; 0: there is none.
+    /// Most reads in flight of an asynchronous files hook; 0: it does not exist.
     pub async_depth: u32,
     /// The ring reads past the page cache.
     pub reads_direct: bool,
@@ -87,7 +87,7 @@ pub struct Settings {
     pub window_pairs: u32,
     /// Bytes for the uris of samples in the lookahead.
     pub uri_pool_bytes: u64,
-    /// Bytes of decoded chunks that are kept: chunk_cache_bytes without what keeping book of them
+    /// Bytes of decoded chunks that are cached: chunk_cache_bytes without what keeping book of them
     /// takes.
     pub cache_memory_bytes: u64,
     /// Uses of chunks that are foreseen at a time.
@@ -258,7 +258,7 @@ fn check_reader(config: &Config, why: &mut Why) -> Result<(), Status> {
     Err(fail!(why, Invalid, "reader = {name} {wrong}"))
 }
 
-/// Refuses what is not built by the name of the field, and of the choice where there are several.
+/// Refuses what is not built by the name of the field, and of the choice if it has several.
 fn check_built(config: &Config, why: &mut Why) -> Result<(), Status> {
     let c = config;
     let asked = [
@@ -281,7 +281,7 @@ fn check_built(config: &Config, why: &mut Why) -> Result<(), Status> {
     Err(fail!(why, Unsupported, "{name} is not built into this version: {way_out}"))
 }
 
-/// Most boxes of a sample: one for each field, where the config does not say.
+/// Most boxes of a sample: one for each field, if the config does not say.
 fn boxes_per_sample(config: &Config, fields: &Fields, why: &mut Why) -> Result<u32, Status> {
     let boxes = match config.max_boxes_per_sample {
         0 => fields.len() as u32,
@@ -308,7 +308,7 @@ impl Settings {
         HAS_DEVICES && self.is_cuda
     }
 
-    /// Takes the host, where the device ended an open with `status`; false where that is an error.
+    /// Takes the host, if the device ended an open with `status`; false if that is an error.
     /// `floor` as for `settle`: batches in the host's memory leave less to threads.
     pub fn take_the_host(
         &mut self,
@@ -388,8 +388,8 @@ impl Settings {
         self.config.thread_mode != config::THREADS_OWN
     }
 
-    /// Whether own threads call hooks of the host. Those of memory are called by who opens and
-    /// closes, those of workers where there are no own threads.
+    /// Whether own threads call hooks of the host. Those of memory are called by the thread that
+    /// opens and closes, those of workers if wavetrain has no own threads.
     fn has_hooks(&self) -> bool {
         let config = &self.config;
         config.files.size.is_some()
@@ -408,8 +408,8 @@ impl Settings {
         }
     }
 
-    /// Where the number of decoding threads is derived: as many as there are CPUs; on a device but
-    /// for two, which the trainer's thread and the one that calls the driver keep busy.
+    /// If the number of decoding threads is derived: as many as the process has CPUs; on a device
+    /// but for two, which the trainer's thread and the one that calls the driver keep busy.
     fn derive_threads(&mut self) {
         if self.config.n_decode_threads == 0 {
             let others = if self.is_cuda() { DEVICE_CPUS } else { 0 };
@@ -417,9 +417,9 @@ impl Settings {
         }
     }
 
-    /// Derives what depends on the least memory of these settings: the cap, where the config leaves
-    /// it open, and the number of decoding threads, where that is derived. `floor(s)` is linear in
-    /// the number of threads.
+    /// Derives what depends on the least memory of these settings: the cap, if the config leaves it
+    /// open, and the number of decoding threads, if that is derived. `floor(s)` is linear in the
+    /// number of threads.
     pub fn settle(&mut self, floor: impl Fn(&Settings) -> Floor) {
         if self.config.n_decode_threads == 0 && self.decode_threads > 1 {
             self.limit_derived_threads(&floor);

@@ -1,6 +1,6 @@
-//! From a name to an array there is one way: the sources are asked in their order.
+//! This is the one way from a name to an array: the sources are asked in their order.
 //!
-//! In: a look for a name. Out: what lies there, or a status and a text. A source is a row of
+//! In: a look for a name. Out: the thing of that name, or a status and a text. A source is a row of
 //! [`PROBES`] and a file in this folder: it opens files and reads them, and `flat` and `zarr` say
 //! what their bytes mean.
 
@@ -13,7 +13,7 @@ use crate::source::{asked, files, levels, nodes, parts};
 type Probe = fn(&mut Look<'_>, &mut Why) -> Option<Result<Seen, Status>>;
 
 /// All sources, in their order: a name that has several meanings has the first of them. A mark in
-/// the name of something that is there is a part of the name, so levels come after nodes.
+/// the name of something that exists is a part of the name, so levels come after nodes.
 const PROBES: [Probe; 6] =
     [asked::array, files::file, parts::files, nodes::node, levels::level, parts::folder];
 

@@ -25,7 +25,7 @@ pub struct Look<'a> {
     pub chunk_bytes_max: u64,
     /// For documents and headers.
     pub buffer: &'a mut [u8],
-    /// There is no larger buffer.
+    /// No larger buffer exists.
     pub is_large: bool,
     /// The array that was found.
     pub record: &'a mut ArrayRecord,
@@ -33,12 +33,12 @@ pub struct Look<'a> {
     pub edges: &'a mut [EdgeRun],
     /// The uri that this one stands for.
     pub alias: &'a mut Uri,
-    /// A group may lie there, too. Otherwise it is refused.
+    /// The name may be that of a group, too. Otherwise it is refused.
     pub takes_groups: bool,
     /// Bytes of its document, at the start of the buffer.
     pub document_bytes: usize,
     /// The version of its document, of its .npy file, or of the folder of its numbered files; None
-    /// where nothing of an array is read there.
+    /// if nothing of an array is read.
     pub version: Option<Version>,
 }
 
@@ -58,7 +58,7 @@ pub enum Seen {
 }
 
 impl Look<'_> {
-    /// The uri means another one. `what` is too long where it has more bytes than a uri may have,
+    /// The uri means another one. `what` is too long if it has more bytes than a uri may have,
     /// unless `whole` moves.
     pub fn alias(
         &mut self,

@@ -79,7 +79,7 @@ fn begin(
     }
 }
 
-/// The record of file `number`; None where `buffer` is too small for its header.
+/// The record of file `number`; None if `buffer` is too small for its header.
 fn read_part(
     access: &dyn Access,
     (uri, digits, number): (&str, u32, u32),
@@ -157,7 +157,7 @@ fn other_order(record: &ArrayRecord, other: &ArrayRecord) -> &'static str {
 }
 
 /// Makes the record of the first of `count` files that of all, whose headers are read one after the
-/// other. It says what holds for the whole: how many files there are, and extents of the smallest
+/// other. It says what holds for the whole: the number of files, and the extents of the smallest
 /// and of the largest.
 pub fn join_headers(look: &mut Look<'_>, count: u32, why: &mut Why) -> Result<(), Status> {
     let (mut rows, mut least, mut most) = (0u64, u64::MAX, 0);

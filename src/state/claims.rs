@@ -42,7 +42,7 @@ impl State {
         };
         let place = shared.tables.slab.part(read.slab_offset - front, staged);
         // SAFETY: one job has a leased read, no two reads of a wave share a byte of its interval,
-        // and nobody looks at the bytes before the read is Here.
+        // and nobody reads the bytes before the read is Here.
         unsafe { Claim::new(place) }
     }
 
@@ -89,20 +89,20 @@ impl Shared {
     /// The place of a chunk that a task is to decode and to keep.
     pub fn claim_kept(&self, kept: Kept, bytes: u64) -> Claim<'static> {
         // SAFETY: one task decodes into a slot of the cache, which it pins, and the tasks that wait
-        // for it look there once it is ready.
+        // for it read the slot once it is ready.
         unsafe { Claim::new(self.chunk_memory.part(kept.offset, bytes)) }
     }
 
-    /// A chunk that is kept decoded.
+    /// A cached chunk.
     pub fn kept_chunk(&self, kept: Kept, bytes: u64) -> &'static [u8] {
         // SAFETY: the slot is ready, so nobody writes it, and the task pins it.
         unsafe { self.chunk_memory.part(kept.offset, bytes).view() }
     }
 
-    /// Bytes of an array that is fed, from byte `first` behind its first element on.
+    /// Bytes of a tensor, from byte `first` after its first element on.
     pub fn fed_bytes(&self, fed: &'static Fed, first: u64, bytes: u64) -> &'static [u8] {
         match &fed.data {
-            // What a device has is its kernel's to read.
+            // Only kernels read memory of a device.
             FedData::Nothing | FedData::Device(_) => &[],
             FedData::Value(value) => &value[index(first)..][..index(bytes)],
             FedData::Memory(address) => {
@@ -114,7 +114,7 @@ impl Shared {
         }
     }
 
-    /// The event behind which memory of a device holds what is fed of it, if there is one.
+    /// The event after which a tensor in memory of a device is complete, if it has one.
     pub fn fed_event(&self, memory: &DeviceMemory) -> Option<Event> {
         let raw = with_exposed_provenance_mut::<c_void>(memory.event);
         // SAFETY: the caller lends it with the memory.
@@ -166,7 +166,7 @@ impl Shared {
         unsafe { (self.views.parts.rows_mut(first, count), self.views.runs.rows_mut(first, count)) }
     }
 
-    /// The tiles of a slab that is to be submitted, and the place of their table behind its units.
+    /// The tiles of a slab that is to be submitted, and the place of their table after its units.
     pub fn claim_tiles(&self, slab: u32, units: u32) -> Option<(&'static [Tiles], Claim<'static>)> {
         let (engine, layout) = (self.engine()?, &self.geometry.device);
         let row = u64::from(slab) * u64::from(layout.units);
@@ -177,7 +177,7 @@ impl Shared {
         Some((tiles, unsafe { Claim::new(engine.slab(slab).part(at, bytes)) }))
     }
 
-    /// The place of the streams of such a slab, behind that table.
+    /// The place of the streams of such a slab, after that table.
     pub fn claim_streams(&self, slab: u32, units: u32) -> Option<Claim<'static>> {
         let (engine, layout) = (self.engine()?, &self.geometry.device);
         let bytes = u64::from(layout.streams) * Stream::BYTES;

@@ -1,7 +1,7 @@
-//! What the lock guards of a device.
+//! The state of a device that the lock guards.
 //!
 //! In: what was submitted, what the driver says is done. Out: which slabs, waves and slots wait for
-//! it, and when to look again. Nothing here calls the driver.
+//! it, and when to look again. Nothing in this module calls the driver.
 
 use crate::base::arena::Carver;
 use crate::base::bill::Item;
@@ -27,11 +27,11 @@ pub const NAP_MAX_NS: u64 = 320_000;
 pub struct Lent {
     /// Box of the batch that is looked at next, as `order` of the planner counts them.
     pub next: u32,
-    /// How many there are from there on.
+    /// The number of boxes from that one on.
     pub left: u64,
 }
 
-/// What is queued for a resident wave.
+/// The work that is queued for a resident wave.
 ///
 /// ```text
 ///  Idle ─▶ Copying ─▶ Decoding ─▶ Assembling ─▶ Idle
@@ -63,7 +63,7 @@ impl WavePhase {
     }
 }
 
-/// What the lock guards of the device.
+/// The state of the device that the lock guards.
 pub struct DeviceState {
     /// Slabs and resident waves.
     pub slabs: Slabs,
@@ -161,7 +161,7 @@ impl DeviceState {
     }
 
     /// A consumer uses the slot on a stream, which is waited for when the slot is given back. False
-    /// where no further stream can be remembered.
+    /// if no further stream can be remembered.
     pub fn remember(&mut self, slot: BatchSlot, stream: Use) -> bool {
         let uses = &mut self.uses[slot.at()];
         uses.contains(&stream) || uses.try_push(stream).is_ok()
@@ -185,7 +185,7 @@ impl DeviceState {
         self.lending |= 1 << slot.0;
     }
 
-    /// One of them is on its way, or failed; `next` is the box behind it.
+    /// One of them is on its way, or failed; `next` is the box after it.
     pub fn lent_one(&mut self, slot: BatchSlot, next: u32) {
         let lent = &mut self.lent[slot.at()];
         assert!(lent.left > 0 && next > lent.next);
@@ -193,7 +193,7 @@ impl DeviceState {
         self.lending &= !(u64::from(lent.left == 0) << slot.0);
     }
 
-    /// Whether there is something to look at.
+    /// Whether anything is to be looked at.
     pub fn is_at_work(&self) -> bool {
         let waits = self.fenced | self.captured | self.lending | self.finishing;
         HAS_DEVICES && !self.is_dead() && (self.slabs.busy_count() > 0 || waits != 0)

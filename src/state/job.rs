@@ -14,7 +14,7 @@ use crate::wave::ReadOp;
 /// cheap (uncompressed chunks gain 5 % over 256 KiB), little enough to share a wave evenly.
 pub const RUN_BYTES: u64 = 1 << 20;
 
-/// What a worker may do.
+/// The jobs that a worker may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// Plan, read what is in the page cache, decode. Never waits for storage.
@@ -43,7 +43,7 @@ pub enum Job {
     },
     /// Read the headers of some files of an array.
     LoadParts(Slice),
-    /// Look where paths of files lead.
+    /// Look at the paths of files.
     Look(Looks),
     /// Look whether the document of an array, its file or its folder is what it was.
     LookArray {
@@ -56,7 +56,7 @@ pub enum Job {
     Locate {
         /// The lookup.
         request: u32,
-        /// What it asks.
+        /// Its question.
         question: Question,
         /// The file.
         lease: Lease,
@@ -69,7 +69,7 @@ pub enum Job {
         op: u32,
         /// The read.
         read: ReadOp,
-        /// Where its bytes go.
+        /// The target of its bytes.
         target: Claim<'static>,
         /// The file.
         lease: Lease,
@@ -86,10 +86,10 @@ pub enum Job {
         op: u32,
         /// The read.
         read: ReadOp,
-        /// Where its bytes go.
+        /// The target of its bytes.
         target: Claim<'static>,
     },
-    /// Read small chunks, and decode and assemble each as soon as it is here.
+    /// Read small chunks, and decode and assemble each as soon as it is read.
     Stream {
         /// Wave of the reads.
         wave: WaveIndex,
@@ -99,7 +99,7 @@ pub enum Job {
         count: u32,
         /// The file.
         lease: Lease,
-        /// Where its chunks go, on their way to a device.
+        /// The part of a slab for its chunks, on their way to a device.
         slab: Option<SlabWriter>,
     },
     /// Decode and assemble chunks of one batch and one array.
@@ -112,14 +112,14 @@ pub enum Job {
         count: u32,
         /// The part of the common scratch that is ours, for a large chunk.
         large: Option<Hold>,
-        /// Where they go, on their way to a device.
+        /// The part of a slab for them, on their way to a device.
         slab: Option<SlabWriter>,
     },
     /// Do a piece of a pass over a full batch.
     Finish {
         /// The piece.
         piece: Piece,
-        /// Where what is to be done goes, on its way to a device.
+        /// The part of a slab for its work, on its way to a device.
         slab: Option<SlabWriter>,
     },
     /// Submit to the device and look what is done.

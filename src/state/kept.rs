@@ -1,8 +1,8 @@
 //! The memory of a closed loader that is used as long as a batch or a tensor keeps slots of it: by
 //! release, batch_info, stats, last_error, deleters, and close.
 //!
-//! In: the state of a loader that works no more. Out: addresses. Whoever has one of these calls
-//! look at something else names it here, else its page is gone (tests/flow/kept.rs).
+//! In: the state of a loader that works no more. Out: addresses. A change that makes one of these
+//! calls read more memory must name it in this file, or its page is freed (tests/flow/kept.rs).
 
 use crate::base::arena::span_of;
 use crate::base::indexes::BatchSlot;
@@ -11,7 +11,7 @@ use crate::state::shared::Shared;
 use arrayvec::ArrayVec;
 use core::ops::Range;
 
-/// Addresses that stay whatever slots are kept.
+/// Addresses that stay whatever slots are held.
 pub type Spans = ArrayVec<Range<usize>, 16>;
 
 /// Memory that is not a slot's: records, figures, and the engine and fences of a device.
@@ -25,7 +25,7 @@ pub fn spans_of_state(shared: &Shared, state: &State) -> Spans {
     spans
 }
 
-/// Its samples, where they lie in host memory, and what is known of them.
+/// Its samples, if they lie in host memory, and their records.
 pub fn spans_of_slot(shared: &Shared, slot: BatchSlot, each: &mut dyn FnMut(Range<usize>)) {
     if shared.engine().is_none() {
         let bytes = shared.settings.slot_bytes;

@@ -1,7 +1,7 @@
 //! Reads that run at this moment, and since when: pop and reset name the one that they wait for.
 //!
 //! In: jobs that are handed out, and reads that are in flight. Out: the one that has been for the
-//! longest. Invariant: an array that is named here is pinned by the job or the read.
+//! longest. Invariant: an array that is named in it is pinned by the job or the read.
 
 use crate::base::indexes::ArraySlot;
 use crate::state::State;

@@ -37,8 +37,8 @@ impl Pool {
         Pool { scratch, holds: Shelf::new(places) }
     }
 
-    /// Takes `bytes` bytes at the lowest place where they fit, from the start of a page; None until
-    /// others are given back.
+    /// Takes `bytes` bytes at the lowest place that has room for them, from the start of a page;
+    /// None until others are given back.
     pub(super) fn take(&mut self, bytes: u64) -> Option<Region> {
         assert!(bytes <= self.scratch.bytes());
         let bytes = bytes.next_multiple_of(MEMORY_PAGE_BYTES);

@@ -1,8 +1,9 @@
-//! What there is to do: one answer, for whoever takes a job and for whoever wakes a thread.
+//! The work that can be done: one answer, for the worker that takes a job and for the thread that
+//! wakes another.
 //!
 //! In: the state, a role. Out: the kinds of work that a worker of that role might find. It may be
-//! wrong where a file is busy or room is short; then nothing is taken, and whoever ends the lease
-//! or makes room looks again.
+//! wrong if a file is busy or room is short; then nothing is taken, and whoever ends the lease or
+//! makes room looks again.
 
 use crate::batch::pieces::Doer;
 use crate::cuda::HAS_DEVICES;
@@ -10,14 +11,15 @@ use crate::state::job::Role;
 use crate::state::shared::Shared;
 use crate::state::{Life, State};
 
-/// A kind of work. In this order a worker takes it: what keeps the stages behind it busy first.
+/// A kind of work. A worker takes it in this order: first the work that keeps the later stages
+/// busy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
     /// Submit to the device, and look what is done.
     Device,
     /// Run the planner.
     Plan,
-    /// Look where paths of files lead.
+    /// Look at the paths of files.
     Look,
     /// Look whether what an array was loaded from is what it was.
     LookArray,
@@ -63,19 +65,19 @@ impl Works {
         self.0 |= u32::from(is_there) << work as u32;
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Those that are there, the first to take first.
+    /// The kinds in the set, the first to take first.
     pub fn iter(self) -> impl Iterator<Item = Work> {
         ALL.into_iter().filter(move |work| self.0 & 1 << *work as u32 != 0)
     }
 }
 
 impl State {
-    /// What a worker of this role might find to do.
+    /// The work that a worker of this role might find.
     pub fn work_for(&self, shared: &Shared, role: Role) -> Works {
         let mut works = Works(0);
         if self.life != Life::Running {
@@ -110,8 +112,8 @@ impl State {
 
     fn add_decode_work(&self, shared: &Shared, works: &mut Works) {
         works.add(Work::Plan, self.plan_wanted && !self.planning);
-        // What decodes needs room on its way to a device, and so do reads that decode at once: a
-        // host's thread that was told of them would come in vain, again and again.
+        // Decoding needs room on the way to a device, and so do reads that decode at once: a host's
+        // thread that was told of them would come in vain, again and again.
         if HAS_DEVICES && self.device.lacks_room {
             return;
         }

@@ -1,4 +1,4 @@
-//! What can be known without a loader: the bill of a config, what an array or a group is, and
+//! Facts that are known without a loader: the bill of a config, what an array or a group is, and
 //! the caps that an array needs.
 //!
 //! In: a config or a uri, and the caller's scratch block. Out: structs of the header, filled.
@@ -34,7 +34,7 @@ pub use crate::base::abi::SCRATCH_BYTES;
 
 const_assert!(SCRATCH_BYTES > METADATA_BYTES_MAX + (EDGE_RUNS_MAX + 1) * size_of::<EdgeRun>());
 
-/// Fills the bill; where the cap is too small, with that of the smallest geometry.
+/// Fills the bill; if the cap is too small, with that of the smallest geometry.
 pub fn fill_memory(config: &Config, need: &mut Memory, why: &mut Why) -> Result<(), Status> {
     let _uncancelled = Uncancelled::enter();
     let mut checked = checked(config, why);
@@ -120,7 +120,7 @@ fn bill_of(config: &Config, why: &mut Why) -> Result<(), Status> {
     open::bill(settle(&mut checked)?, why).map(|_| ())
 }
 
-/// Raises the memory caps that are below the floor; whether there was one.
+/// Raises the memory caps that are below the floor; whether it had one.
 #[inline(never)] // as said of `checked`
 fn fit_memory(config: &mut Config, why: &mut Why) -> Result<bool, Status> {
     let mut checked = checked(config, why);
@@ -141,7 +141,7 @@ fn fit_memory(config: &mut Config, why: &mut Why) -> Result<bool, Status> {
     Ok(true)
 }
 
-/// Fills in what lies at a uri; a group only where the caller knows of such (`knows_groups`).
+/// Fills in what lies at a uri; a group only if the caller takes groups (`knows_groups`).
 pub fn fill_node(
     uri: &str,
     files: &FilesHook,
@@ -239,7 +239,7 @@ fn split_uri(block: &mut [u8]) -> Option<(&mut [u8], &mut [Uri])> {
 }
 
 /// Reads what lies at `uri`; the uri of its document, which another one may stand for, is left in
-/// `normal`. Of an array `record` says what it is; the document of a group, where the caller takes
+/// `normal`. `record` has the facts of an array; the document of a group, if the caller takes
 /// groups, lies at the start of `scratch`.
 fn read<'a>(
     uri: &str,

@@ -1,8 +1,7 @@
 //! The Rust surface: a [`Loader`] that opens, pushes, pops and closes.
 //!
 //! In: a config and requests. Out: batches that give their slot back when dropped. The same
-//! instances and tokens as the C surface, which is where the contract is written down
-//! (include/wavetrain.h).
+//! instances and tokens as the C surface, whose contract is in include/wavetrain.h.
 
 use crate::base::abi;
 use crate::base::limits::RANK_MAX;
@@ -45,9 +44,9 @@ pub struct Request<'a> {
 /// One box of a sample of several.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Part<'a> {
-    /// A path or file:// uri; not looked at where something is fed.
+    /// A path or file:// uri; not looked at if the box is a tensor.
     pub uri: &'a str,
-    /// What is fed in the place of an array of a store.
+    /// A tensor in the place of an array of a store.
     pub feed: Feed<'a>,
     /// First element along each axis.
     pub begin: &'a [i64],
@@ -55,7 +54,7 @@ pub struct Part<'a> {
     pub end: &'a [i64],
     /// Field that the elements go to.
     pub field: u32,
-    /// Where the first of them goes, by axis of the field; axes that are left out: 0.
+    /// The place of the first of them, by axis of the field; axes that are left out: 0.
     pub at: &'a [u64],
     /// Elements from one place to the next, by axis of the box, and less than 0 backwards; axes
     /// that are left out: 1.
@@ -74,7 +73,7 @@ pub struct Sample<'a> {
     pub tag: u64,
 }
 
-/// What pop found.
+/// The result of pop.
 pub enum Pop<'a> {
     /// The next batch.
     Batch(Batch<'a>),
@@ -127,14 +126,14 @@ impl Loader {
         handles::enter(self.token).ok_or_else(Failure::shutdown)
     }
 
-    /// Pushes requests in order; how many were taken. Fewer than given: the lookahead is full.
-    /// A request that is refused is not taken, nor any behind it; those before it are.
+    /// Pushes requests in order; how many were taken. Fewer than given: the lookahead is full. A
+    /// request that is refused is not taken, nor any after it; those before it are.
     pub fn push(&self, requests: &[Request<'_>], timeout_ns: u64) -> Result<usize, Failure> {
         let (taken, result) = self.push_counted(requests, timeout_ns);
         result.map(|()| taken)
     }
 
-    /// Like `push`, with the number taken also where a request was refused.
+    /// Like `push`, with the number taken also if a request was refused.
     pub fn push_counted(
         &self,
         requests: &[Request<'_>],
@@ -182,7 +181,7 @@ impl Loader {
         instance.push(count, fill, timeout_ns)
     }
 
-    /// Ends the current batch behind the last request.
+    /// Ends the current batch after the last request.
     pub fn flush(&self) -> Result<(), Failure> {
         self.enter()?.flush()
     }
@@ -213,7 +212,7 @@ impl Loader {
         forget_at(&*self.enter()?, uri)
     }
 
-    /// Works for `budget_ns` (thread_mode = pump or hook); whether there was anything to do.
+    /// Works for `budget_ns` (thread_mode = pump or hook); whether anything was to be done.
     pub fn pump(&self, budget_ns: u64) -> Result<bool, Failure> {
         self.enter()?.pump(budget_ns)
     }
@@ -252,9 +251,8 @@ impl Loader {
 
 impl Drop for Loader {
     fn drop(&mut self) {
-        // Batches borrow the loader, so none is held here unless it was leaked on purpose; but
-        // tensors may live on. Memory that either points to must then stay. Reads in flight are
-        // waited for.
+        // Batches borrow the loader, so none is held unless it was leaked on purpose; but tensors
+        // may live on. Memory that either points to must then stay. Reads in flight are waited for.
         while let Err((Status::Again, 0)) = close_token(self.token, 1_000_000_000) {}
     }
 }
@@ -334,8 +332,8 @@ pub fn memory_need(config: &Config) -> Result<abi::Memory, Failure> {
     with_why(|why| fill_memory(config, &mut need, why)).map(|()| need)
 }
 
-/// What an array is. `scratch` has at least SCRATCH_BYTES bytes. A group is NOT_FOUND, and the text
-/// names what is in it: [`node_info`] describes it.
+/// The facts of an array. `scratch` has at least SCRATCH_BYTES bytes. A group is NOT_FOUND, and the
+/// text names what is in it: [`node_info`] describes it.
 pub fn array_info(uri: &str, scratch: &mut [u8]) -> Result<abi::ArrayInfo, Failure> {
     node(uri, (scratch, false))
 }
@@ -353,7 +351,7 @@ pub enum Node<'s> {
     Group(GroupView<'s>),
 }
 
-/// What lies at a uri. `scratch` has at least SCRATCH_BYTES bytes; the nodes of a group lie in it,
+/// The thing at a uri. `scratch` has at least SCRATCH_BYTES bytes; the nodes of a group lie in it,
 /// so a larger one holds more.
 pub fn node_info<'s>(uri: &str, scratch: &'s mut [u8]) -> Result<Node<'s>, Failure> {
     // The view lives as long as the borrow of the block that its entries lie in.

@@ -50,7 +50,7 @@ pub struct Wave {
     pub blocking: Fifo,
     /// Those of them that are for an io thread, not for the ring thread.
     pub for_io: Fifo,
-    /// Reads whose bytes are there and whose chunks are not all handed out.
+    /// Reads whose bytes are read and whose chunks are not all handed out.
     pub ready: Fifo,
 }
 
@@ -62,7 +62,7 @@ impl Wave {
     }
 }
 
-/// Where a read is in its life, which ends when the last of its chunks was handed out.
+/// The state of a read, whose life ends when the last of its chunks was handed out.
 ///
 /// ```text
 /// Wanted ─issue─▶ Leased ─fly─▶ InFlight ─set_ready─▶ Here ─take_chunks─▶ Done
@@ -219,7 +219,7 @@ impl Waves {
         self.reads[row].phase = to;
     }
 
-    /// The bytes of a read are here, or the chunk that it needs instead.
+    /// The bytes of a read have been read, or the chunk that it needs instead is ready.
     pub fn set_ready(&mut self, wave: WaveIndex, op: u32) {
         self.go((wave, op), &[ReadPhase::Leased, ReadPhase::InFlight], ReadPhase::Here);
         self.waves[wave.at()].ready.push(op);
@@ -318,7 +318,7 @@ impl Waves {
         self.active.first().map(WaveIndex)
     }
 
-    /// The active wave behind another one.
+    /// The active wave after another one.
     pub fn next_active(&self, wave: WaveIndex) -> Option<WaveIndex> {
         self.active.next(wave.0).map(WaveIndex)
     }
@@ -350,7 +350,7 @@ impl Waves {
         self.waves.iter().filter(|wave| wave.is_active).map(|wave| u64::from(wave.remaining)).sum()
     }
 
-    /// Workers did their part of `count` chunks. The bytes that were read are of no use behind the
+    /// Workers did their part of `count` chunks. The bytes that were read have no use after the
     /// last.
     pub fn sub_unworked(&mut self, wave: WaveIndex, count: u32) {
         let entry = &mut self.waves[wave.at()];
@@ -364,7 +364,7 @@ impl Waves {
         self.ring.give_back(interval);
     }
 
-    /// A device refused a chunk. True where nothing is left but such.
+    /// A device refused a chunk. True if nothing is left but such.
     pub fn refuse(&mut self, wave: WaveIndex) -> bool {
         let entry = &mut self.waves[wave.at()];
         assert!(entry.is_active && entry.refused < entry.remaining);

@@ -163,7 +163,7 @@ mod tests {
         let taken: std::vec::Vec<_> = (0..4).map(|_| ring.take(4 * 256).unwrap()).collect();
         ring.give_back(taken[1].0);
         ring.clear([taken[2].0, taken[0].0, taken[2].0].into_iter());
-        // The first interval is in the way of everything, the third of what lies behind it.
+        // The first interval blocks all intervals, the third those after it.
         assert_eq!(ring.take(256), None);
         ring.end_write(taken[0].0);
         assert_eq!(ring.take(4 * 256).unwrap().1, 0);

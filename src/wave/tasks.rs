@@ -1,24 +1,24 @@
-//! What waves are made of: chunk tasks, and the reads that bring their bytes.
+//! The contents of waves: chunk tasks, and the reads that bring their bytes.
 
 use crate::base::indexes::{ArraySlot, BatchSlot};
 use crate::os::FileStat;
 use crate::records::Need;
 
-/// What a chunk task is.
+/// The kind of a chunk task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChunkKind {
     /// Read, decode, scatter.
     Data,
-    /// Kept decoded: scatter.
+    /// Cached: scatter.
     Kept,
     /// The chunk does not exist: scatter the fill value.
     Missing,
-    /// A part of what is fed of one box: scatter.
+    /// A part of one box's tensor: scatter.
     Fed,
     /// Not a chunk: fill what lies outside the array in one sample.
     Pad,
-    /// Not a chunk: fill what no box covers of one field of one sample. `file` is the field,
-    /// `chunk` the first of at most BLANKS_MAX blocks.
+    /// Not a chunk: fill the places of one field of one sample that no box fills. `file` is the
+    /// field, `chunk` the first of at most BLANKS_MAX blocks.
     Blank,
     /// Its read failed and was reported: nothing left to do.
     Broken,
@@ -36,7 +36,7 @@ pub struct Kept {
 /// One chunk of one batch.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkTask {
-    /// What to do.
+    /// The work to do.
     pub kind: ChunkKind,
     /// Batch slot.
     pub slot: BatchSlot,
@@ -48,28 +48,29 @@ pub struct ChunkTask {
     pub chunk: u64,
     /// Number of the chunk in the plan of its batch.
     pub number: u64,
-    /// Tasks right behind it, of the same read, that are the same chunk for other batches.
+    /// Tasks right after it, of the same read, that are the same chunk for other batches.
     pub mates: u32,
     /// First of its boxes in the pairs of the wave.
     pub pair_first: u32,
     /// Number of boxes that touch it.
     pub pair_count: u32,
-    /// Bytes of the decoded chunk to decode: what its samples read, or all that is kept.
+    /// Bytes of the decoded chunk to decode: the bytes that its samples read, or all that is
+    /// cached.
     pub need: Need,
-    /// Where it is kept, or is to be.
+    /// Its place in the cache, if it is cached or is to be.
     pub kept: Option<Kept>,
     /// First byte to read in the file.
     pub offset: u64,
-    /// Bytes to read: the encoded chunk, or exactly `need` where the array is read partly. Of what
-    /// is fed those of the elements.
+    /// Bytes to read: the encoded chunk, or exactly `need` if the array is read partly. For a
+    /// tensor the bytes of its elements.
     pub bytes: u64,
-    /// Where they are staged, if they are staged in the slab.
+    /// Their place in the slab, if they are staged in it.
     pub slab_offset: u64,
-    /// Who decodes it.
+    /// The one that decodes it.
     pub way: Way,
 }
 
-/// Who decodes a chunk, and how far that is where it is a device.
+/// The one that decodes a chunk, a worker or a device, and how far a device is.
 ///
 /// ```text
 /// Device ─▶ Late ─┐ once more: the numbers of its streams
@@ -119,13 +120,13 @@ impl ChunkTask {
         cfg!(not(wavetrain_host_only)) && self.way == Way::Device && self.kind == ChunkKind::Data
     }
 
-    /// What it costs, for sharing work out: the bytes, at least a page's worth.
+    /// Its cost, for sharing work out: the bytes, at least a page's worth.
     pub fn cost(&self) -> u64 {
         let bytes = if self.kind == ChunkKind::Fed { self.bytes } else { self.need_bytes() };
         bytes.max(4096)
     }
 
-    /// Bytes of the decoded chunk that its samples read; 0 where it has none.
+    /// Bytes of the decoded chunk that its samples read; 0 if it has none.
     pub fn need_bytes(&self) -> u64 {
         if self.kind == ChunkKind::Data { self.need.span.bytes() } else { 0 }
     }
@@ -158,19 +159,19 @@ pub struct ReadOp {
     pub array_id: u64,
     /// Number of the file in the file grid.
     pub file: u64,
-    /// What the file looked like when the chunks were located.
+    /// The state of the file when the chunks were located.
     pub stat: FileStat,
     /// First byte in the file.
     pub offset: u64,
     /// Number of bytes; 0: nothing to read.
     pub bytes: u64,
-    /// Where they go.
+    /// Their place in the slab.
     pub slab_offset: u64,
     /// First of its chunks in the wave.
     pub chunk_first: u32,
     /// Number of its chunks.
     pub chunk_count: u32,
-    /// What decoding its chunks costs, in bytes.
+    /// The cost of decoding its chunks, in bytes.
     pub decoded_bytes: u64,
 }
 

@@ -1,7 +1,7 @@
 //! The jobs of a device: submit slabs that are full, look what is done, and free what was waited
 //! for.
 //!
-//! In: slabs whose writers are done, boxes whose memory may be there (`lend`), batches that were
+//! In: slabs whose writers are done, boxes whose memory may be complete (`lend`), batches that were
 //! given back. Out: chunks that are in their batches, slabs and batch slots that are free. No
 //! driver call waits for the device: completion is polled, by a thread of ours that naps in
 //! between, or by the host's threads as they come by.
@@ -190,7 +190,7 @@ fn poll_slots(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// Hands a slab to the device; where nothing in it is to be done, it is done.
+/// Hands a slab to the device; if nothing in it is to be done, it is done.
 fn submit(lock: &Lock, engine: &DeviceEngine, submission: &Submission) -> Result<(), Fault> {
     let Submission { slab, resident, first, units } = *submission;
     let layout = &lock.shared.geometry.device;
@@ -230,7 +230,7 @@ fn submit(lock: &Lock, engine: &DeviceEngine, submission: &Submission) -> Result
     Ok(())
 }
 
-/// What a slab has for the device to decode.
+/// The streams of a slab that the device decodes.
 #[derive(Default)]
 struct Streams {
     count: u32,
@@ -254,7 +254,7 @@ fn each_late(lock: &Lock, resident: u32, mut each: impl FnMut(u32, Range<u32>)) 
 }
 
 /// Writes the streams of the late chunks of a slab, which was given to a resident wave, side by
-/// side behind its units, and the blocks of their frames behind them. A frame that no pass fits is
+/// side after its units, and the blocks of their frames after them. A frame that no pass fits is
 /// told to be of no kind, and so refused.
 fn write_streams(lock: &Lock, slab: u32, resident: u32, units: u32) -> Streams {
     let (shared, mut found) = (lock.shared, Streams::default());
@@ -313,8 +313,8 @@ fn write_streams(lock: &Lock, slab: u32, resident: u32, units: u32) -> Streams {
     found
 }
 
-/// Writes the first tile of each unit of a slab, and that behind the last. How many tiles there
-/// are, and the bytes that they write.
+/// Writes the first tile of each unit of a slab, and the one after the last. Returns the number of
+/// tiles, and the bytes that they write.
 fn write_tiles(shared: &Shared, slab: u32, units: u32) -> Result<(u32, u64), Fault> {
     // Only a loader with a device has slabs.
     let Some((tiles, mut first)) = shared.claim_tiles(slab, units) else { return Ok((0, 0)) };
@@ -322,7 +322,7 @@ fn write_tiles(shared: &Shared, slab: u32, units: u32) -> Result<(u32, u64), Fau
     write_first_tiles(tiles, places).ok_or(Fault::Tiles)
 }
 
-/// What the device's thread does until close.
+/// The loop of the device's thread until close.
 pub fn device_main(lock: &Lock) {
     let mut state = lock.lock();
     loop {

@@ -1,5 +1,5 @@
-//! What a batch is made of beside the chunks of arrays: its boxes, bound to a slot, and what none
-//! of them covers.
+//! The parts of a batch besides the chunks of arrays: its boxes, bound to a slot, and what none of
+//! them covers.
 //!
 //! In: the samples at the front of the queue. Out: the rows of their boxes; tasks that fill what is
 //! left of their fields.

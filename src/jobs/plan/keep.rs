@@ -77,9 +77,9 @@ pub fn find_kept(
 }
 
 /// Window entry number `at` has found its chunk's place in the file: takes a place in the cache for
-/// it, unless it is there by now. All chunks are decoded whole with a chunk cache, also those
-/// without a place: the cache does not decide which chunks are refused. Where a change of the file
-/// may still leave the same version, chunks get no place.
+/// it, unless it has one by now. All chunks are decoded whole with a chunk cache, also those
+/// without a place: the cache does not decide which chunks are refused. If a change of the file may
+/// still leave the same version, chunks get no place.
 pub fn keep(
     shared: &Shared,
     state: &mut State,

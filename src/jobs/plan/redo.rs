@@ -1,9 +1,9 @@
 //! Chunks that a device refused are read again, for workers: before the planner forms another wave.
 //!
 //! In: a wave of which nothing is left but such chunks, whose tables nobody else looks at. Out: the
-//! same wave with those chunks at its front, their reads, and a new interval of staging. What they
-//! pin, and their batches, are as they were; so what a worker says of them is what it would have
-//! said in the first place.
+//! same wave with those chunks at its front, their reads, and a new interval of staging. Their pins
+//! and their batches are as they were; so what a worker says of them is what it would have said in
+//! the first place.
 
 use crate::base::indexes::WaveIndex;
 use crate::read::staged_bytes;
@@ -12,7 +12,7 @@ use crate::state::shared::Shared;
 use crate::wave::{ChunkTask, ReadOp, Way};
 use core::ops::Range;
 
-/// Begins the reads of the oldest such wave; false where there is none, or no room to stage it.
+/// Begins the reads of the oldest such wave; false if it has none, or no room to stage it.
 pub fn redo(lock: &Lock) -> bool {
     let shared = lock.shared;
     if shared.engine().is_none() {
@@ -20,7 +20,7 @@ pub fn redo(lock: &Lock) -> bool {
     }
     let wave = lock.lock().waves.for_redo();
     let Some(wave) = wave else { return false };
-    // Counted first: while there is no room the wave stays as it is.
+    // Counted first: while no room is free the wave stays as it is.
     let bytes = each_refused(shared, lock, wave, |_, _, _| {});
     let taken = lock.lock().waves.ring.take(bytes);
     let Some((interval, start)) = taken else { return false };
@@ -50,7 +50,7 @@ pub fn redo(lock: &Lock) -> bool {
 }
 
 /// Calls `each` for the reads that bring the refused chunks of a wave: the read, the rows among
-/// which its chunks are, and where it is staged behind the first byte of all. Bytes of all.
+/// which its chunks are, and its offset in the staging from the first byte of all. Bytes of all.
 fn each_refused(
     shared: &Shared,
     lock: &Lock,

@@ -13,7 +13,7 @@ use crate::state::flights::Flight;
 use crate::state::shared::Shared;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Ends a flight. What did not come is left to an io thread, which reads it again.
+/// Ends a flight. Bytes that did not come are left to an io thread, which reads them again.
 fn settle(state: &mut State, shared: &Shared, flight: &Flight, is_there: bool) {
     end_lease(state, shared, flight);
     match is_there {

@@ -14,8 +14,8 @@
 //! finds. So the same chunks fail, with the same text, whoever reads.
 //!
 //! A direct read (`Settings::reads_direct`) brings the whole pages around the bytes, for which
-//! `form` left room. It is made only where the first byte is not in the page cache, so that a copy
-//! in memory is never fetched from storage again. The rest of a short one goes through the cache.
+//! `form` left room. It is made only if the first byte is not in the page cache, so that a copy in
+//! memory is never fetched from storage again. The rest of a short one goes through the cache.
 //!
 //! Invariant: a place is in exactly one of free, fresh, ring and ended; `in_flight` counts those
 //! that are not free, and each of them holds a lease and counts as a job that runs.
@@ -45,12 +45,12 @@ use core::sync::atomic::Ordering::Relaxed;
 const RETRIES_MAX: u32 = 8;
 /// Waits in a row that the ring may refuse before it is given up.
 const WAIT_FAILURES_MAX: u32 = 100;
-/// Time between such waits: what the kernel is short of may be there again.
+/// Time between such waits: the kernel may have the resource again.
 const WAIT_PAUSE_NS: u64 = 1_000_000;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// The bytes are not all there yet.
+    /// Not all bytes have been read yet.
     Pending,
     /// They are, and the file is as it was.
     Done,
@@ -61,7 +61,7 @@ enum Outcome {
 /// A read in a place.
 struct RingRead {
     flight: Flight,
-    /// Bytes that are there.
+    /// Bytes that have been read.
     done: u64,
     retries: u32,
     /// Its first byte was in the page cache.
@@ -73,7 +73,7 @@ struct RingRead {
     outcome: Outcome,
 }
 
-/// What the ring thread works with.
+/// The state of the ring thread.
 pub struct RingReader {
     /// Some from open until the thread ends or gives it up.
     ring: Option<Ring>,
@@ -97,7 +97,7 @@ impl RingReader {
         }
     }
 
-    /// Takes as many reads as there are places. Bounded by the ring's depth.
+    /// Takes as many reads as it has places. Bounded by the ring's depth.
     fn take(&mut self, shared: &Shared, state: &mut State) {
         while let Some(place) = self.free.front() {
             if state.work_for(shared, Role::Ring).is_empty() {
@@ -165,7 +165,7 @@ impl RingReader {
         self.queue(shared, place);
     }
 
-    /// Queues a request for what is not there of a read.
+    /// Queues a request for the missing bytes of a read.
     fn queue(&mut self, shared: &Shared, place: u32) {
         let entry = self.places[index(u64::from(place))].as_mut();
         let (Some(entry), Some(ring)) = (entry, self.ring.as_mut()) else { return };
@@ -263,7 +263,7 @@ impl RingReader {
 }
 
 impl RingRead {
-    /// All bytes are here: they count if the file is what it was when its chunks were located.
+    /// All bytes are read: they count if the file is what it was when its chunks were located.
     fn end(&mut self, shared: &Shared) {
         let Flight { read, open, .. } = &self.flight;
         let is_same = |fd: i32| uninterrupted(|| (shared.os.stat)(fd)) == Ok(read.stat);
@@ -315,13 +315,13 @@ pub fn open_ring(lock: &Lock, reader: &Mutex<RingReader>) -> Result<(), Errno> {
 /// Closes the ring of a thread that never ran.
 pub fn close_unused_ring(reader: &Mutex<RingReader>) {
     if let Some(mut ring) = reader.lock().ring.take() {
-        // Nothing was ever queued, so there is nothing that the kernel could keep.
+        // Nothing was ever queued, so the kernel cannot hold anything.
         let closed = ring.close();
         assert!(closed.is_ok());
     }
 }
 
-/// What the ring thread does until close.
+/// The loop of the ring thread until close.
 pub fn ring_main(lock: &Lock, reader: &Mutex<RingReader>) {
     let shared = lock.shared;
     let reader = &mut *reader.lock();
