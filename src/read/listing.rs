@@ -1,6 +1,7 @@
 //! The folders in a folder, for groups that keep no list of their nodes.
 //!
-//! In: a uri. Out: names, in the order of the store. Invariant: a name that is left out is reported.
+//! In: a uri. Out: names, in the order of the store. Invariant: a name that is left out is
+//! reported.
 
 use crate::os::store::{Fault, Listing, Store};
 
