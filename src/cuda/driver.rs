@@ -139,7 +139,8 @@ calls! {
     safe mem_alloc(bytes: u64 as usize) -> DevicePointer;
     /// Gives device memory back; waits for the device.
     ///
-    /// # Safety `block` is a result of `mem_alloc`, and nothing uses it after this call.
+    /// # Safety
+    /// `block` is a result of `mem_alloc`, and nothing uses it after this call.
     unsafe mem_free(block: DevicePointer);
     /// Queues a copy to the device.
     ///
@@ -179,7 +180,8 @@ calls! {
     safe stream_create(flags: u32, priority: i32) -> Stream;
     /// Gives a stream back; its work still runs.
     ///
-    /// # Safety Nobody uses the stream after this call.
+    /// # Safety
+    /// Nobody uses the stream after this call.
     unsafe stream_destroy(stream: Stream);
     /// Waits until all work of the stream has run.
     safe stream_synchronize(stream: Stream);
@@ -188,7 +190,8 @@ calls! {
     safe event_create(flags: u32) -> Event;
     /// Gives an event back; waits for it that are queued still hold.
     ///
-    /// # Safety Nobody uses the event after this call.
+    /// # Safety
+    /// Nobody uses the event after this call.
     unsafe event_destroy(event: Event);
     /// The event now stands for all work that the stream has been given so far.
     safe event_record(event: Event, stream: Stream);
