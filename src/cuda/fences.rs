@@ -114,7 +114,8 @@ impl DeviceEngine {
         let _context = self.enter()?;
         let driver = self.context.driver;
         match driver.event_query(event) {
-            Err(CuResult::CAPTURED_EVENT) => Ok(None),
+            // A driver of CUDA 13.0 says the second where the first is documented.
+            Err(CuResult::CAPTURED_EVENT | CuResult::INVALID_VALUE) => Ok(None),
             asked => check(driver, "cuEventQuery", asked).map(Some),
         }
     }

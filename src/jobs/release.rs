@@ -69,7 +69,8 @@ pub fn accept_event(
             why,
             Unsupported,
             "the event was recorded in a stream that was being captured, so it stands for no \
-             work: the batch is still held; record an event outside of captures, or give none"
+             work, or it is destroyed: the batch is still held; record an event outside of \
+             captures, or give none"
         ),
         None => fail!(
             why,
