@@ -25,6 +25,11 @@ use crate::setup::settings::Settings;
 pub const SMALL_CHUNK_BYTES: u64 = 1 << 20;
 /// Staging memory that the geometry asks for if the cap allows it.
 const SLAB_WISH_BYTES: u64 = 16 << 20;
+/// The same for each decoder: a wave is staged until its last chunk is decoded, and the others have
+/// chunks of other waves meanwhile.
+const DECODER_WISH_BYTES: u64 = 4 << 20;
+/// The same for a device that decodes all that it can: it is slow with few streams at a time.
+const DEVICE_WISH_BYTES: u64 = 64 << 20;
 /// Bytes of a resident wave that the geometry asks for if the caps allow it: a millisecond of a
 /// fast link, so that a launch and a look are nothing beside it.
 const WAVE_WISH_BYTES: u64 = 64 << 20;
@@ -255,11 +260,13 @@ impl Settings {
                  the cap"
             ));
         }
-        self.grow_layout(&mut geometry.device, cap - floor, why)?;
+        let staged = self.more_staging(&geometry, cap - floor);
+        self.grow_layout(&mut geometry.device, cap - floor - staged, why)?;
         let grown = bill(&geometry);
         assert!(grown <= cap);
         let mut spare = (cap - grown) & !(MEMORY_PAGE_BYTES - 1);
-        let slab_more = self.slab_wish(&geometry, &target_bytes, spare) - geometry.slab_bytes;
+        let slab_more =
+            self.slab_wish(&geometry, staged, &target_bytes, spare) - geometry.slab_bytes;
         geometry.slab_bytes += slab_more;
         spare -= slab_more;
         let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
@@ -273,14 +280,33 @@ impl Settings {
         Ok(geometry)
     }
 
+    /// Bytes of staging that small chunks are asked for beside the usual wish: of `spare` bytes a
+    /// quarter at most.
+    fn more_staging(&self, floor: &Geometry, spare: u64) -> u64 {
+        if self.config.max_chunk_uncompressed_bytes > SLAB_WISH_BYTES {
+            return 0;
+        }
+        let decodes = self.is_cuda() && self.config.device_decode == DECODE_ON;
+        let device_bytes = if decodes { DEVICE_WISH_BYTES } else { 0 };
+        let wish = device_bytes.max(u64::from(self.decode_threads) * DECODER_WISH_BYTES);
+        let more = wish.saturating_sub(floor.slab_bytes.max(SLAB_WISH_BYTES));
+        more.min(spare / 4) & !(MEMORY_PAGE_BYTES - 1)
+    }
+
     /// Bytes of staging that are asked for, of which the least that the floor has and `spare` bytes
-    /// are there. Chunks that fill the usual wish alone would be staged, and so decoded, one after
+    /// are there; small chunks get `more` beside the usual wish. Chunks that fill the usual wish alone would be staged, and so decoded, one after
     /// the other: of those there is one for each decoder, as far as the common scratch can give
     /// that many decoders theirs, and one that is read meanwhile.
-    fn slab_wish(&self, floor: &Geometry, target_bytes: impl Fn(u64) -> u64, spare: u64) -> u64 {
+    fn slab_wish(
+        &self,
+        floor: &Geometry,
+        more: u64,
+        target_bytes: impl Fn(u64) -> u64,
+        spare: u64,
+    ) -> u64 {
         let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
         if chunk_bytes <= SLAB_WISH_BYTES {
-            let more = SLAB_WISH_BYTES.saturating_sub(floor.slab_bytes);
+            let more = SLAB_WISH_BYTES.saturating_sub(floor.slab_bytes) + more;
             return floor.slab_bytes + more.min(spare);
         }
         let (each, staged) = (pages(target_bytes(chunk_bytes)), floor.slab_bytes);
@@ -399,12 +425,39 @@ mod tests {
     }
 
     #[test]
+    fn small_chunks_are_staged_for_each_decoder_and_leave_three_quarters_of_the_room() {
+        let staged = |threads: u32, cap_mib: u64, device_decode: Option<u32>| {
+            let mut config =
+                Config { n_decode_threads: threads, sample_rank: 1, ..Config::default() };
+            (config.sample_shape[0], config.max_host_memory_bytes) = (16, cap_mib << 20);
+            config.max_chunk_uncompressed_bytes = 1 << 20;
+            if let Some(way) = device_decode {
+                (config.backend, config.device_decode) = (BACKEND_CUDA, way);
+            }
+            let mut why = Why::new();
+            let settings = settings_from_config(&config, 8, &mut why).unwrap();
+            let bill = |g: &Geometry| {
+                settings.device_sizes(&g.device, 0).pinned_bytes() + g.slab_bytes + g.pool_bytes
+            };
+            settings.solve(|chunk| chunk, bill, &mut why).unwrap().slab_bytes >> 20
+        };
+        assert_eq!(
+            [1, 4, 5, 16, 64].map(|threads| staged(threads, 2048, None)),
+            [16, 16, 20, 64, 256]
+        );
+        assert_eq!([64, 129].map(|mib| staged(64, mib, None)), [30, 46]);
+        let on_device = [DECODE_AUTO, DECODE_ON].map(|way| staged(2, 2048, Some(way)));
+        assert_eq!(on_device, [16, 64]);
+        assert_eq!(staged(16, 0, Some(DECODE_AUTO)), 64);
+    }
+
+    #[test]
     fn scratch_is_for_as_many_large_chunks_as_the_samples_in_work_lie_in() {
         assert_eq!(large_chunks(1, &[16]), 4);
         assert_eq!(large_chunks(1, &[1]), 3);
-        assert_eq!(large_chunks(8, &[16]), 4);
-        assert_eq!(large_chunks(8, &[32, 32, 32]), 4);
-        assert_eq!(large_chunks(1, &[128, 128, 128]), 4);
-        assert_eq!(large_chunks(1, &[1 << 40]), 4);
+        assert_eq!(large_chunks(8, &[16]), 8);
+        assert_eq!(large_chunks(8, &[32, 32, 32]), 8);
+        assert_eq!(large_chunks(1, &[128, 128, 128]), 8);
+        assert_eq!(large_chunks(1, &[1 << 40]), 8);
     }
 }
