@@ -532,7 +532,8 @@ enum {
 /* Why a thread of the CPU decodes a compressed chunk on its way to a device: a place of
  * chunks_not_on_device. From BROKEN on it was to be the device, and the chunk was read again. */
 enum {
-    WAVETRAIN_BY_WORKER_OFF = 0,      /* device_decode says so, or a cap has no room for it */
+    WAVETRAIN_BY_WORKER_OFF = 0,      /* device_decode says so, or is AUTO beside more than two
+                                         threads that decode, or a cap has no room for it */
     WAVETRAIN_BY_WORKER_CODEC = 1,    /* no device decodes what compresses its array, or only where
                                          device_decode is ON */
     WAVETRAIN_BY_WORKER_KEPT = 2,     /* it is kept in the chunk cache */
@@ -624,7 +625,7 @@ typedef struct wavetrain_stats_view {
                                 their way to a device that threads of the CPU decode. 0 on the
                                 host */
     uint32_t device_decode_mode;     /* WAVETRAIN_DECODE_: what is decoded on the device; OFF too
-                                where a cap has no room to decode to, and on the host */
+                                if AUTO decodes nothing there, and on the host */
     uint32_t reserved2;             /* 0 */
     uint64_t files_changed; /* files, documents and folders that had another version at the first
                                 touch of a batch, so that what was cached of them was forgotten */
@@ -1001,9 +1002,10 @@ enum {
 
 /* device_decode: what a device decodes of what it can, which is LZ4, zstd, and blosc of both */
 enum {
-    WAVETRAIN_DECODE_AUTO = 0, /* of LZ4 those chunks that have no more bytes in their file than
-                                  boxes read of them, of one LZ4 block up to 256 KiB; nothing where
-                                  a cap has no room to decode to */
+    WAVETRAIN_DECODE_AUTO = 0, /* nothing if more than two threads decode (n_decode_threads), or a
+                                  cap has no room to decode to; else of LZ4 those chunks that have
+                                  no more bytes in their file than boxes read of them, of one LZ4
+                                  block up to 256 KiB */
     WAVETRAIN_DECODE_OFF = 1,  /* nothing */
     WAVETRAIN_DECODE_ON = 2,   /* all but chunks that are kept, or that it refuses; open fails
                                   where a cap has no room. Not with WAVETRAIN_BACKEND_HOST */

@@ -287,8 +287,8 @@ stats! {
     chunks_redone: [u64; CODEC_PLACES] = [AtomicU64; CODEC_PLACES],
     /// Compressed chunks on their way to a device that workers were given, by why (BY_WORKER_).
     chunks_not_on_device: [u64; BY_WORKER_PLACES] = [AtomicU64; BY_WORKER_PLACES],
-    /// DECODE_AUTO, _OFF or _ON: what is decoded on the device; OFF too where the caps have no room
-    /// for it, and on the host.
+    /// DECODE_AUTO, _OFF or _ON: what is decoded on the device; OFF too if AUTO leaves all to
+    /// workers, and on the host.
     device_decode_mode: u32,
     /// Always 0.
     reserved2: u32,

@@ -38,6 +38,9 @@ const DECODED_WISH_BYTES: u64 = 2 * WAVE_WISH_BYTES;
 /// The same if the caller gave device memory for it: a warp decodes a stream by itself, and what a
 /// large device has at a time are four thousand warps; a stream of blosc's may be 128 KiB.
 const DECODED_GIVEN_BYTES: u64 = 4096 * (128 << 10);
+/// The most decoders beside which a device decodes unless the config insists: two or three had the
+/// rate of an H200 (benches/RESULTS.md).
+const DEVICE_DECODERS_MAX: u32 = 2;
 /// The bytes that a stream decodes to on the average, or more: blosc's blocks are larger, but for
 /// the least.
 const STREAM_DATA_BYTES: u64 = 4 << 10;
@@ -118,19 +121,21 @@ impl Settings {
     fn decoding_layout(&self, layout: Layout) -> Layout {
         let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
         let streams = streams_max(chunk_bytes) as u32;
-        // No GPU has shown yet that frames gain by it: they are decoded if the config insists.
+        // Workers were faster with frames: a device decodes them if the config insists.
         let is_forced = self.config.device_decode == DECODE_ON;
         let scratch_bytes = if is_forced { 2 * pages(chunk_bytes) } else { 0 };
         Layout { streams, decoded_bytes: pages(chunk_bytes), scratch_bytes, ..layout }
     }
 
-    /// Lets the device decode, if the caps have room for it and the config allows it.
+    /// Lets the device decode, if decoders are few, the caps have room for it and the config allows
+    /// it.
     fn add_decoding(&self, geometry: &mut Geometry, bill: &impl Fn(&Geometry) -> u64) {
         let mut with = *geometry;
         with.device = self.decoding_layout(with.device);
         let device_bytes = self.device_sizes(&with.device, 0).device_bytes();
         let is_left = self.is_cuda() && self.config.device_decode == DECODE_AUTO;
         if is_left
+            && self.decode_threads <= DEVICE_DECODERS_MAX
             && device_bytes <= self.device_bytes_max()
             && bill(&with) <= self.host_bytes_max()
         {
@@ -392,9 +397,10 @@ mod tests {
         assert_eq!([17, 64, 200, 2048].map(|chunk_mib| staged(chunk_mib, 0)), [3; 4]);
     }
 
-    /// Bytes of a wave's data, and of what it decodes to, under a cap of the device's.
-    fn wave_mib(max_gpu_memory_bytes: u64) -> (u64, u64) {
-        let mut config = Config { max_gpu_memory_bytes, ..Config::default() };
+    /// Bytes of a wave's data, and of what it decodes to beside so many decoders, under a cap of
+    /// the device's.
+    fn wave_mib(n_decode_threads: u32, max_gpu_memory_bytes: u64) -> (u64, u64) {
+        let mut config = Config { n_decode_threads, max_gpu_memory_bytes, ..Config::default() };
         (config.backend, config.sample_rank) = (BACKEND_CUDA, 2);
         config.sample_shape[..2].copy_from_slice(&[8, 16]);
         let mut why = Why::new();
@@ -410,7 +416,9 @@ mod tests {
     #[test]
     fn device_memory_that_the_caller_gives_is_decoded_to() {
         // Derived: a gigabyte, of which more is left alone.
-        assert_eq!([0, 1 << 30, 8 << 30].map(wave_mib), [(62, 128), (62, 335), (62, 512)]);
+        let wave_mib_of = |cap: u64| wave_mib(2, cap);
+        assert_eq!([0, 1 << 30, 8 << 30].map(wave_mib_of), [(62, 128), (62, 335), (62, 512)]);
+        assert_eq!(wave_mib(3, 0), (62, 0));
     }
 
     /// Common scratch of a config with eight decoders and chunks of 16 MiB, in such chunks.

@@ -31,8 +31,13 @@ Capture* capture_of(const Event& event) {
   return nullptr;
 }
 
-void break_capture_of(const Event& event) {
-  if (Capture* capture = capture_of(event)) break_capture(capture);
+// What is said of an event that was recorded in a capture: an H200's driver of CUDA 13.0 knows no
+// more of it once that is over.
+unsigned ask_captured(const Event& event) {
+  Capture* capture = capture_of(event);
+  if (!capture) return kInvalidValue;
+  break_capture(capture);
+  return kCapturedEvent;
 }
 
 // A call that is unsafe breaks the captures that forbid it: those that the calling thread has begun
@@ -90,7 +95,8 @@ unsigned wait_in_capture(Stream& stream, const Event& event) {
   Capture* capture = capture_of(event);
   if (stream.capture && stream.capture->is_broken) return kCaptureInvalidated;
   if (!capture) {
-    if (stream.capture) break_capture(stream.capture);
+    if (!stream.capture) return kInvalidValue;
+    break_capture(stream.capture);
     return kCaptureIsolation;
   }
   if (capture->is_broken) return kCaptureInvalidated;

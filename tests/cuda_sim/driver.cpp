@@ -988,7 +988,7 @@ ENTRY cuEventQuery(void* handle) {
   CALL(cuEventQuery, kContext | kUnsafe);
   Event* event = event_of(handle);
   if (!event) return kInvalidHandle;
-  if (event->capture_id) return break_capture_of(*event), kCapturedEvent;
+  if (event->capture_id) return ask_captured(*event);
   Ticket* ticket = event->ticket;
   if (!ticket || ticket->is_done) return kSuccess;
   ticket->references++;
@@ -1002,7 +1002,7 @@ ENTRY cuEventSynchronize(void* handle) {
   CALL(cuEventSynchronize, kContext | kUnsafe);
   Event* event = event_of(handle);
   if (!event) return kInvalidHandle;
-  if (event->capture_id) return break_capture_of(*event), kCapturedEvent;
+  if (event->capture_id) return ask_captured(*event);
   if (event->ticket && !event->ticket->is_done) {
     wait_for(lock, *event->ticket->stream, event->ticket->number);
   }
