@@ -299,9 +299,10 @@ impl Settings {
     }
 
     /// Bytes of staging that are asked for, of which the least that the floor has and `spare` bytes
-    /// are there; small chunks get `more` beside the usual wish. Chunks that fill the usual wish alone would be staged, and so decoded, one after
-    /// the other: of those there is one for each decoder, as far as the common scratch can give
-    /// that many decoders theirs, and one that is read meanwhile.
+    /// are there; small chunks get `more` beside the usual wish. Chunks that fill the usual wish
+    /// alone would be staged, and so decoded, one after the other: of those there is one for each
+    /// decoder, as far as the common scratch can give that many decoders theirs, and one that is
+    /// read meanwhile.
     fn slab_wish(
         &self,
         floor: &Geometry,
