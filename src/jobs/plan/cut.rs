@@ -66,10 +66,9 @@ impl Planner {
 
     /// The first `count` entries leave the window.
     fn leave(&mut self, count: u64) {
-        for at in self.first..self.first + count {
-            if self.entry(at).version.is_some() {
-                self.left = Left::of(self.entry(at));
-            }
+        let mut gone = (self.first..self.first + count).rev().map(|at| self.entry(at));
+        if let Some(last) = gone.find(|entry| entry.version.is_some()) {
+            self.left = Left::of(last);
         }
         self.first += count;
     }

@@ -24,7 +24,7 @@ use crate::jobs::failures::forget_bad_file;
 use crate::jobs::failures::{chunk_failure, fail_sample};
 use crate::jobs::plan::ask::{LookUp, ask, ask_look, files_ahead, is_chunk_file};
 use crate::jobs::plan::keep::{find_kept, keep};
-use crate::jobs::plan::planned::{Left, Place, Planned, Settled};
+use crate::jobs::plan::planned::{Place, Planned, Settled};
 use crate::jobs::plan::window::{Planner, RUN_CHUNKS};
 use crate::os::FileStat;
 use crate::read::shard_index::{
@@ -133,15 +133,17 @@ impl Planner {
         if !matches!(found, LookUp::Settled) {
             return Ok(found);
         }
-        let (own, of) = (Left::of(self.entry(at)), |at| Left::of(self.entry(at)));
-        let is_of_file = |other: &Left| other.is_of_file(&own);
-        let before = (self.first..at).rev().map(of).chain([self.left]);
-        let mut before = before.take_while(is_of_file);
-        let mut after = (at + 1..self.limit).map(of).take_while(is_of_file);
+        let own = self.entry(at);
+        let of = |at| {
+            let other = self.entry(at);
+            other.is_of_file(own).then_some(other.version)
+        };
+        let left = self.left.is_of_file(own).then_some(self.left.version);
+        let mut before = (self.first..at).rev().map(of).chain([left]).map_while(|of| of).fuse();
+        let mut after = (at + 1..self.limit).map(of).map_while(|of| of).fuse();
         let other = loop {
             let pair = [before.next(), after.next()];
-            let mut versions = pair.iter().flatten().map(|other| other.version);
-            match versions.find(Option::is_some) {
+            match pair.iter().copied().flatten().find(Option::is_some) {
                 None if pair.iter().any(Option::is_some) => {}
                 version => break version.flatten(),
             }

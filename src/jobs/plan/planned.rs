@@ -74,6 +74,14 @@ pub struct Planned {
     pub pair_count: u32,
 }
 
+impl Planned {
+    /// Whether both are of one file and batch. Files differ most.
+    pub fn is_of_file(&self, other: &Planned) -> bool {
+        let is_file = (self.file, self.array_id) == (other.file, other.array_id);
+        is_file && self.batch_id == other.batch_id
+    }
+}
+
 /// The file and version that an entry was read of, if they are known.
 #[derive(Clone, Copy, Debug)]
 pub struct Left {
@@ -93,10 +101,10 @@ impl Left {
         Left { batch_id, array_id, file, version }
     }
 
-    /// Whether both are of one file and batch.
-    pub fn is_of_file(&self, other: &Left) -> bool {
-        let of = |one: &Left| (one.batch_id, one.array_id, one.file);
-        of(self) == of(other)
+    /// Whether it is of the file and batch of an entry.
+    pub fn is_of_file(&self, entry: &Planned) -> bool {
+        let is_file = (self.file, self.array_id) == (entry.file, entry.array_id);
+        is_file && self.batch_id == entry.batch_id
     }
 }
 
