@@ -38,8 +38,10 @@ impl<'a> Str<'a> {
 
     /// Which of the words, with one space between them, it is. An empty text has no words.
     pub fn place_in(self, words: &str) -> Option<usize> {
+        let (raw, is_plain) = (self.raw.as_bytes(), !self.raw.contains('\\'));
         let mut split = words.as_bytes().split(|byte| *byte == b' ');
-        split.position(|word| self.is(word)).filter(|_| !words.is_empty())
+        let place = split.position(|word| if is_plain { raw == word } else { self.is(word) });
+        place.filter(|_| !words.is_empty())
     }
 
     fn is(self, other: &[u8]) -> bool {
