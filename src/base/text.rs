@@ -5,26 +5,33 @@
 
 use crate::base::limits::URI_BYTES_MAX;
 use core::fmt;
+use core::mem::MaybeUninit;
 
-/// UTF-8 text of fewer than `N` bytes, NUL-terminated.
-pub type Text<const N: usize> = TextIn<[u8; N]>;
+/// UTF-8 text of fewer than `N` bytes, NUL-terminated. An empty one costs nothing but its NUL: paths
+/// have 4 KB, and a file is opened with each.
+pub type Text<const N: usize> = TextIn<[MaybeUninit<u8>; N]>;
 
 /// A normalised uri.
 pub type Uri = Text<{ URI_BYTES_MAX + 1 }>;
 
-/// UTF-8 text in bytes of any number: functions that take `TextIn<[u8]>` are there once.
+/// UTF-8 text in bytes of any number: functions that take `AnyText` are there once.
 #[derive(Clone, Copy)]
 pub struct TextIn<B: ?Sized> {
     len: u32,
     /// Set once something was cut; later pieces are then dropped as well.
     cut: bool,
+    /// Those of the text and its NUL are written.
     bytes: B,
 }
+
+type AnyText = TextIn<[MaybeUninit<u8>]>;
 
 impl<const N: usize> Text<N> {
     /// The empty text.
     pub const fn new() -> Self {
-        TextIn { len: 0, cut: false, bytes: [0; N] }
+        let mut bytes = [MaybeUninit::uninit(); N];
+        bytes[0] = MaybeUninit::new(0);
+        TextIn { len: 0, cut: false, bytes }
     }
 
     /// Appends `piece`, or as many whole characters of it as fit.
@@ -48,7 +55,7 @@ impl<const N: usize> Text<N> {
 /// Appends with an escape in the place of each character that ends a line, moves a terminal's
 /// cursor or turns the order of those that follow: "\n", "\u{1b}". A backslash stays, so that what
 /// was escaped once does not change when it goes from one text into another.
-struct OneLine<'t>(&'t mut TextIn<[u8]>);
+struct OneLine<'t>(&'t mut AnyText);
 
 impl fmt::Write for OneLine<'_> {
     fn write_str(&mut self, piece: &str) -> fmt::Result {
@@ -73,12 +80,12 @@ pub fn is_escaped(one: char) -> bool {
     one.is_control() || ends_a_line || turns_an_order
 }
 
-impl<B: ?Sized + AsRef<[u8]> + AsMut<[u8]>> TextIn<B> {
+impl<B: ?Sized + AsRef<[MaybeUninit<u8>]> + AsMut<[MaybeUninit<u8>]>> TextIn<B> {
     /// Forgets the text.
     pub fn clear(&mut self) {
         self.len = 0;
         self.cut = false;
-        self.bytes.as_mut()[0] = 0;
+        self.bytes.as_mut()[0] = MaybeUninit::new(0);
     }
 
     /// The text written so far.
@@ -88,12 +95,15 @@ impl<B: ?Sized + AsRef<[u8]> + AsMut<[u8]>> TextIn<B> {
 
     /// The bytes written so far, without the NUL.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes.as_ref()[..self.len as usize]
+        let (_, text) = self.as_bytes_nul().split_last().unwrap_or((&0, &[]));
+        text
     }
 
     /// The bytes written so far and a NUL after them.
     pub fn as_bytes_nul(&self) -> &[u8] {
-        &self.bytes.as_ref()[..self.len as usize + 1]
+        let written = &self.bytes.as_ref()[..self.len as usize + 1];
+        // SAFETY: `new`, `clear` and `append` write as many bytes as the text has, and its NUL.
+        unsafe { written.assume_init_ref() }
     }
 
     /// Whether anything was written.
@@ -108,7 +118,7 @@ impl<B: ?Sized + AsRef<[u8]> + AsMut<[u8]>> TextIn<B> {
 }
 
 #[inline(never)]
-fn append(text: &mut TextIn<[u8]>, piece: &str) {
+fn append(text: &mut AnyText, piece: &str) {
     if text.cut {
         return;
     }
@@ -120,18 +130,18 @@ fn append(text: &mut TextIn<[u8]>, piece: &str) {
         text.cut = true;
         piece.floor_char_boundary(room)
     };
-    text.bytes[start..start + take].copy_from_slice(&piece.as_bytes()[..take]);
-    text.bytes[start + take] = 0;
+    text.bytes[start..start + take].write_copy_of_slice(&piece.as_bytes()[..take]);
+    text.bytes[start + take] = MaybeUninit::new(0);
     text.len = (start + take) as u32;
 }
 
 #[inline(never)]
-fn format(mut text: &mut TextIn<[u8]>, args: fmt::Arguments<'_>) {
+fn format(mut text: &mut AnyText, args: fmt::Arguments<'_>) {
     // No writer fails here: a text is cut where it is full.
     let _ = fmt::write(&mut text, args);
 }
 
-impl fmt::Write for TextIn<[u8]> {
+impl fmt::Write for AnyText {
     fn write_str(&mut self, piece: &str) -> fmt::Result {
         append(self, piece);
         Ok(())

@@ -15,6 +15,7 @@ const UNSAFE: [&str; 15] = [
     "src/os/",
     "src/cuda/",
     "src/base/arena.rs",
+    "src/base/text.rs",
     "src/batch/exports.rs",
     "src/setup/config.rs",
     "src/setup/field_table.rs",
