@@ -7,8 +7,8 @@ use crate::base::limits::URI_BYTES_MAX;
 use core::fmt;
 use core::mem::MaybeUninit;
 
-/// UTF-8 text of fewer than `N` bytes, NUL-terminated. An empty one costs nothing but its NUL: paths
-/// have 4 KB, and a file is opened with each.
+/// UTF-8 text of fewer than `N` bytes, NUL-terminated. Bytes that nobody wrote are not zeroed: a
+/// path has 4 KB, and each file that is opened takes one.
 pub type Text<const N: usize> = TextIn<[MaybeUninit<u8>; N]>;
 
 /// A normalised uri.
