@@ -10,8 +10,8 @@
 mod common;
 
 use common::{
-    Array, Codec, Scratch, blosc_chunk, cpu_seconds, flag_value, has_flag, median, painted,
-    zstd_frame,
+    Array, Codec, Scratch, blosc_chunk, c_blosc_chunk, cpu_seconds, flag_value, has_flag, median,
+    painted, zstd_frame,
 };
 use serde_json::json;
 use std::hint::black_box;
@@ -184,19 +184,6 @@ fn codecs(report: &Report) {
         oracle.decompress(black_box(&stream), &mut target, flush).expect("decodes");
         oracle.total_out()
     });
-}
-
-/// A chunk of uint16 by c-blosc, bytes shuffled.
-fn c_blosc_chunk(plain: &[u8], cname: &std::ffi::CStr) -> Vec<u8> {
-    let mut chunk = vec![0; plain.len() + 16];
-    let (source, target) = (plain.as_ptr().cast(), chunk.as_mut_ptr().cast());
-    let (bytes, room) = (plain.len(), chunk.len());
-    // SAFETY: both buffers are live and as long as the call is told.
-    let count = unsafe {
-        blosc_src::blosc_compress_ctx(5, 1, 2, bytes, source, target, room, cname.as_ptr(), 0, 1)
-    };
-    chunk.truncate(usize::try_from(count).expect("a chunk"));
-    chunk
 }
 
 fn checksums(report: &Report) {

@@ -22,7 +22,7 @@
 #
 #   DRIVER=libcuda.so.1     the driver; with the library of tests/cuda_sim it is a dry run
 #   SMALL=                  1 shrinks everything, for such a dry run; its rates mean nothing
-#   DATA=DIR/data           where stores are written: 10 GB
+#   DATA=DIR/data           where stores are written: 14 GB
 #   PARTS="device identity .."  some parts, instead of all
 #   FILTER=                 words of test names: the tests of identity, instead of all, a row each
 #   CHECKER=                a compute-sanitizer instead of the machine's own or, else, the packed one

@@ -5,6 +5,7 @@
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -45,6 +46,8 @@ pub enum Codec {
     Zstd,
     /// blosc, zstd of level 3 inside, bytes shuffled, in blocks of 128 KiB.
     Blosc,
+    /// c-blosc's of LZ4, bytes shuffled.
+    BloscLz4,
 }
 
 /// A little-endian uint16 array of rank 3.
@@ -90,6 +93,10 @@ impl Array {
                 r#",{"name":"blosc","configuration":{"cname":"zstd","clevel":3,
 "shuffle":"shuffle","typesize":2,"blocksize":131072}}"#
             }
+            Codec::BloscLz4 => {
+                r#",{"name":"blosc","configuration":{"cname":"lz4","clevel":5,
+"shuffle":"shuffle","typesize":2,"blocksize":0}}"#
+            }
         };
         let inner = format!("{little}{compressor}");
         let codecs = match self.shard {
@@ -123,6 +130,7 @@ impl Array {
             Codec::Raw => plain,
             Codec::Zstd => zstd_frame(&plain),
             Codec::Blosc => blosc_chunk(&plain, plain.len().min(128 << 10), 1),
+            Codec::BloscLz4 => c_blosc_chunk(&plain, c"lz4"),
         }
     }
 
@@ -198,6 +206,19 @@ pub fn blosc_chunk(plain: &[u8], block_bytes: usize, flag: u8) -> Vec<u8> {
         chunk.extend((size as u32).to_le_bytes());
     }
     [chunk, offsets, streams].concat()
+}
+
+/// A chunk of uint16 by c-blosc, bytes shuffled.
+pub fn c_blosc_chunk(plain: &[u8], cname: &CStr) -> Vec<u8> {
+    let mut chunk = vec![0; plain.len() + 16];
+    let (source, target) = (plain.as_ptr().cast(), chunk.as_mut_ptr().cast());
+    let (bytes, room) = (plain.len(), chunk.len());
+    // SAFETY: both buffers are live and as long as the call is told.
+    let count = unsafe {
+        blosc_src::blosc_compress_ctx(5, 1, 2, bytes, source, target, room, cname.as_ptr(), 0, 1)
+    };
+    chunk.truncate(usize::try_from(count).expect("a chunk"));
+    chunk
 }
 
 /// blosc's filter on a block of uint16, bit by bit.

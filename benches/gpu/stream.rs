@@ -1,5 +1,5 @@
 //! The scenarios of the reference loader's bench, end to end: stores as it makes them, random crops
-//! of 128^3 as f32, on the device and on the host.
+//! of 128^3 as f32, on the device, on one that decodes all that it can, and on the host.
 //!
 //! Geometry, batch and lookahead are the reference's; the voxels are those of benches/common. The
 //! consumer does nothing: it releases each batch as soon as it has it. The clock starts behind the
@@ -9,7 +9,7 @@ use crate::common::{Array, Codec, Dice, Triple};
 use crate::row;
 use std::path::Path;
 use std::time::Instant;
-use wavetrain::config::{BACKEND_CUDA, BACKEND_HOST, Config};
+use wavetrain::config::{BACKEND_CUDA, BACKEND_HOST, Config, DECODE_AUTO, DECODE_ON};
 use wavetrain::loader::{Loader, Pop, Request, config_fit_trusting};
 use wavetrain::os::SYSTEM;
 
@@ -44,9 +44,10 @@ const VOLUMES: Scenario = Scenario {
     gpu_mib: 6144,
 };
 
-const SCENARIOS: [Scenario; 4] = [
+const SCENARIOS: [Scenario; 5] = [
     VOLUMES,
     Scenario { name: "blosc-zstd", codecs: &[Codec::Blosc; 8], ..VOLUMES },
+    Scenario { name: "blosc-lz4", codecs: &[Codec::BloscLz4; 8], ..VOLUMES },
     Scenario { name: "raw", codecs: &[Codec::Raw; 8], ..VOLUMES },
     Scenario {
         name: "smoke",
@@ -141,6 +142,8 @@ struct Figures {
     waited: f64,
     copies: f64,
     assemble: f64,
+    /// Of decoded bytes, while the device decoded.
+    decoded_gb_per_s: f64,
 }
 
 fn run(scenario: &Scenario, uris: &[String], config: &Config) -> Figures {
@@ -197,6 +200,10 @@ fn run(scenario: &Scenario, uris: &[String], config: &Config) -> Figures {
         waited: waited / seconds,
         copies: stats.input_transfer.ns as f64 * 1e-9 / seconds,
         assemble: stats.assemble.ns as f64 * 1e-9 / seconds,
+        decoded_gb_per_s: {
+            let decode = &stats.device_decode;
+            decode.output_bytes as f64 / decode.ns.max(1) as f64
+        },
     }
 }
 
@@ -212,8 +219,16 @@ pub fn all(driver: &str, folder: &Path, is_small: bool) {
             continue;
         }
         let names: Vec<&str> = uris.iter().map(String::as_str).collect();
-        for (backend, word) in [(BACKEND_CUDA, "device"), (BACKEND_HOST, "host")] {
-            let mut config = Config { backend, ..scenario.config() };
+        let ways = [
+            (BACKEND_CUDA, DECODE_AUTO, "device"),
+            (BACKEND_CUDA, DECODE_ON, "device, decoding"),
+            (BACKEND_HOST, DECODE_AUTO, "host"),
+        ];
+        for (backend, device_decode, word) in ways {
+            if device_decode == DECODE_ON && matches!(scenario.codecs[0], Codec::Raw) {
+                continue;
+            }
+            let mut config = Config { backend, device_decode, ..scenario.config() };
             if backend == BACKEND_CUDA {
                 (config.device, config.cuda_driver) = (0, driver);
                 config.max_gpu_memory_bytes = if is_small { 0 } else { scenario.gpu_mib << 20 };
@@ -232,6 +247,9 @@ pub fn all(driver: &str, folder: &Path, is_small: bool) {
             if backend == BACKEND_CUDA {
                 let (copies, assemble) = (100.0 * figures.copies, 100.0 * figures.assemble);
                 note += &format!("; device: copies {copies:.0} %, assemble {assemble:.0} %");
+                if figures.decoded_gb_per_s > 0.0 {
+                    note += &format!(", decoding at {:.2} GB/s", figures.decoded_gb_per_s);
+                }
             }
             let name = format!("stream {}, {word}", scenario.name);
             row(&name, figures.samples_per_s, "samples/s", &note);
