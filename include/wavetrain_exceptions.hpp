@@ -127,6 +127,7 @@ public:
 private:
     stream<Source> stream_;
 };
+template <class Source> Batches(stream<Source>) -> Batches<Source>;
 
 /* An open loader whose calls throw. After an error, reset() makes it usable again. */
 class Pipeline : public loader {
