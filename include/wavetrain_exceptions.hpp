@@ -12,9 +12,7 @@
  *     for (wavetrain::Batch& batch : pipeline.batches(first, last)) // iterators, or a callable
  *         train(batch.as<float>(), batch.tags());
  *
- * Calls that need no Pipeline throw through throw_unless_ok:
- *
- *     wavetrain::error why;
+ *     wavetrain::error why; // of a call that needs no Pipeline
  *     wavetrain::throw_unless_ok("fit", config.fit("a.zarr", scratch, &why), why);
  */
 #ifndef WAVETRAIN_EXCEPTIONS_HPP
