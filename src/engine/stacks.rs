@@ -15,7 +15,6 @@ use crate::os::sink::{Level, Sink};
 use crate::os::{Errno, Os, thread_locals};
 use crate::setup::settings::Settings;
 use core::ptr::NonNull;
-use static_assertions::const_assert;
 
 /// Bytes that AddressSanitizer adds to the frames of each stack. The threads that wait for storage
 /// run out of stack without these. Its thread-local tables, and TSan's, are counted with the
@@ -35,16 +34,13 @@ const ABOVE_HOOK_BYTES: u64 = (64 << 10) + SANITIZER_STACK_BYTES;
 /// (tests/flow/stacks.rs). libc puts the thread-local variables of the program there as well: the
 /// last third is for a few of them, and a program with more gets larger stacks. This is the net
 /// below.
-const DECODE_NEED_BYTES: u64 = 128 << 10;
-const IO_NEED_BYTES: u64 = 64 << 10;
+const DECODE_NEED_BYTES: u64 = DECODE_STACK_BYTES / 3 * 2;
+const IO_NEED_BYTES: u64 = IO_STACK_BYTES / 3 * 2;
 /// Below each stack. A thread of ours takes its stack in steps of less than a page.
 const GUARD_BYTES: u64 = MEMORY_PAGE_BYTES;
 /// Below a stack that a hook may run on: a hook may take a buffer as large as this in one step, and
 /// a compiler that does not probe its pages would step over a smaller guard.
 const HOOK_GUARD_BYTES: u64 = 128 << 10;
-
-const_assert!(DECODE_NEED_BYTES * 3 <= DECODE_STACK_BYTES * 2);
-const_assert!(IO_NEED_BYTES * 3 <= IO_STACK_BYTES * 2);
 
 /// The stack of a thread, by its number.
 #[derive(Clone, Copy)]

@@ -231,10 +231,10 @@ static void a_feed_waits_for_room_and_next_for_what_is_fed() {
     CHECK(count == 3 && strstr(why.text, "there is no room") != nullptr);
     CHECK(feed_batch(made, 0, WAVETRAIN_POP_TIMEOUT) == WAVETRAIN_AGAIN);
     batch found;
-    CHECK(made.next(found).ok() && feed_batch(made, 1, 0).ok());
+    CHECK(made.next(found, LONG_NS).ok() && feed_batch(made, 1, 0).ok());
     const std::uint64_t fed_numbers[] = { 0, 0, 0, SIZE };
     for (std::uint64_t number = 1; number < 4; number++) {
-        CHECK(made.next(found).ok());
+        CHECK(made.next(found, LONG_NS).ok());
         check_batch(found, fed_numbers[number], SIZE, number * SIZE);
     }
 }
@@ -302,7 +302,7 @@ static void the_last_batch_may_be_repeated() {
             for (const std::uint64_t iteration : { 0, 1 }) {
                 CHECK(feed_batch(made, iteration, 0).ok());
                 for (std::uint64_t times = 0; times < 2 + iteration; times++, tag += SIZE) {
-                    CHECK(made.next(found).ok());
+                    CHECK(made.next(found, LONG_NS).ok());
                     check_batch(found, iteration * SIZE, SIZE, tag);
                 }
             }

@@ -250,7 +250,9 @@ fn hooks_have_the_stack_that_the_config_says() {
         let config = Config { hook_stack_bytes: 700_000, ..hooked(false) };
         stream("hook-stacks-given", &config);
         let left = LEFT_MIN.load(SeqCst);
-        assert!((700_000..1 << 20).contains(&left), "{left}");
+        // Under a sanitizer each stack has as much more as the instrumented frames may take.
+        let instrumented = if cfg!(wavetrain_sanitizer) { 512 << 10 } else { 0 };
+        assert!((700_000..(1 << 20) + instrumented).contains(&left), "{left}");
     });
 }
 

@@ -215,7 +215,11 @@ fn one_tensor_of_a_closed_loader_keeps_its_16_kib_and_no_thread_and_no_descripto
             assert_eq!(loader.close(PATIENCE_NS), (AGAIN, 1));
             assert_eq!((entries("/proc/self/task"), entries("/proc/self/fd")), before);
             let kept = resident_bytes().saturating_sub(resident);
-            assert!(kept < SLOT_BYTES + RECORDS_BYTES + (1 << 20), "{kept} bytes are kept");
+            if cfg!(wavetrain_sanitizer) {
+                println!("skipped: {kept} bytes are kept, the sanitizer's shadow memory included");
+            } else {
+                assert!(kept < SLOT_BYTES + RECORDS_BYTES + (1 << 20), "{kept} bytes are kept");
+            }
             tensor.check(7);
             tensor.delete();
             assert_eq!(loader.close(0), (OK, 0));

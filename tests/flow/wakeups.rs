@@ -6,7 +6,7 @@ use crate::common::store;
 use crate::common::store::Spec;
 use std::ffi::{CStr, c_char, c_void};
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, mpsc};
+use std::sync::{Condvar, LazyLock, Mutex, mpsc};
 use std::time::Duration;
 use wavetrain::abi::FilesHook;
 use wavetrain::config::{Config, THREADS_PUMP};
@@ -190,7 +190,8 @@ fn long_uri(number: usize) -> String {
 fn a_push_whose_uris_do_not_fit_is_refused_while_a_batch_is_filled() {
     let array = array("uris");
     in_time(move || {
-        let gate: &'static Gate = Box::leak(Box::default());
+        static GATE: LazyLock<Gate> = LazyLock::new(Gate::default);
+        let gate: &'static Gate = &GATE;
         let samples = 2048;
         let config = Config { lookahead_samples: samples, ..config(samples) };
         let loader = Loader::open_on(&SYSTEM, &gate.config(config)).unwrap();

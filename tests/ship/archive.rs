@@ -116,7 +116,20 @@ fn build_with(folder: &Path, source: &str, defines: &[&str]) -> PathBuf {
 #[ignore = "writes the stores of tools/sanitize.sh, which runs this by itself"]
 fn stores_for_programs_under_sanitizers() {
     let (cube, many) = (cube("sanitize"), many_stores("sanitize-many"));
-    println!("stores: {cube} {many}");
+    println!("stores: {cube} {many} {}", uris_arguments("sanitize").join(" "));
+}
+
+/// What uris.c is given: two arrays, and an empty folder.
+fn uris_arguments(test: &str) -> [String; 3] {
+    let stores = cc::folder(&format!("uris-{test}")).canonicalize().unwrap();
+    let [one, two] = [0, 1].map(|seed| {
+        let store = stores.join(format!("seed{seed}"));
+        store::write(&store, &Spec { seed, ..CUBE });
+        store
+    });
+    let empty = stores.join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    [one, two, empty].map(|path| path.to_str().unwrap().to_owned())
 }
 
 /// More arrays and shards than any cache of the test holds, and one with every kind of damage.
@@ -319,14 +332,8 @@ fn threads_have_names_and_threads_of_the_program_keep_theirs() {
 #[test]
 fn a_uri_forges_no_line_and_means_what_it_meant_at_open() {
     let Some(folder) = archive() else { return };
-    let stores = cc::folder("store-uris");
-    for seed in [0, 1] {
-        store::write(&stores.join(format!("seed{seed}")), &Spec { seed, ..CUBE });
-    }
-    let [one, two] = [0, 1].map(|seed| stores.join(format!("seed{seed}")));
-    let empty = cc::folder("uris-empty").canonicalize().unwrap();
-    let arguments = [&one, &two, &empty].map(|path| path.to_str().unwrap());
-    run(&build(folder, "tests/c/uris.c"), &arguments);
+    let arguments = uris_arguments("test");
+    run(&build(folder, "tests/c/uris.c"), &arguments.each_ref().map(String::as_str));
 }
 
 #[test]

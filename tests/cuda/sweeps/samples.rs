@@ -64,7 +64,7 @@ fn a_run_that_is_killed_goes_on_on_devices_with_the_digests_of_the_host() {
     let source = Source::new();
     let host = source.config();
     let cuda_driver = simulator.driver_path();
-    let max_host_memory_bytes = host.max_host_memory_bytes + (8 << 20);
+    let max_host_memory_bytes = host.max_host_memory_bytes + (16 << 20);
     let device = Config { backend: BACKEND_CUDA, device: 0, cuda_driver, ..host };
     let device = Config { max_host_memory_bytes, ..device };
     let pumped = Config { thread_mode: THREADS_PUMP, ..device };
