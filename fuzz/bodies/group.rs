@@ -264,10 +264,14 @@ fn check_text(refusal: &GroupRefusal, nodes: &Nodes, uri: &str) {
 
 /// A text as lines of the log and error texts have it.
 fn one_line(text: &str) -> String {
-    let mut line = Text::<8192>::new();
-    line.write_line(format_args!("{text}"));
-    assert!(!line.is_cut());
-    line.as_str().to_owned()
+    // An escape has ten bytes at most.
+    let piece = |piece: &[char]| {
+        let mut line = Text::<8192>::new();
+        line.write_line(format_args!("{}", piece.iter().collect::<String>()));
+        assert!(!line.is_cut());
+        line.as_str().to_owned()
+    };
+    text.chars().collect::<Vec<_>>().chunks(800).map(piece).collect()
 }
 
 /// The first `count` names, the rest counted.
