@@ -142,7 +142,7 @@ struct Figures {
     waited: f64,
     copies: f64,
     assemble: f64,
-    /// Of decoded bytes, while the device decoded.
+    /// Decoded bytes, by the time that the device decoded.
     decoded_gb_per_s: f64,
 }
 

@@ -31,7 +31,7 @@ Capture* capture_of(const Event& event) {
   return nullptr;
 }
 
-// What is said of an event that was recorded in a capture: an H200's driver of CUDA 13.0 knows no
+// The answer about an event that was recorded in a capture: an H200's driver of CUDA 13.0 knows no
 // more of it once that is over.
 unsigned ask_captured(const Event& event) {
   Capture* capture = capture_of(event);

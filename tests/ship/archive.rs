@@ -119,7 +119,7 @@ fn stores_for_programs_under_sanitizers() {
     println!("stores: {cube} {many} {}", uris_arguments("sanitize").join(" "));
 }
 
-/// What uris.c is given: two arrays, and an empty folder.
+/// The arguments of uris.c: two arrays, and an empty folder.
 fn uris_arguments(test: &str) -> [String; 3] {
     let stores = cc::folder(&format!("uris-{test}")).canonicalize().unwrap();
     let [one, two] = [0, 1].map(|seed| {

@@ -134,11 +134,12 @@ impl Planner {
             return Ok(found);
         }
         let own = self.entry(at);
+        let file = own.file_and_batch();
         let of = |at| {
             let other = self.entry(at);
-            other.is_of_file(own).then_some(other.version)
+            (other.file_and_batch() == file).then_some(other.version)
         };
-        let left = self.left.is_of_file(own).then_some(self.left.version);
+        let left = (self.left.of == file).then_some(self.left.version);
         let mut before = (self.first..at).rev().map(of).chain([left]).map_while(|of| of).fuse();
         let mut after = (at + 1..self.limit).map(of).map_while(|of| of).fuse();
         let other = loop {

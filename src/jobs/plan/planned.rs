@@ -75,36 +75,27 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// Whether both are of one file and batch. Files differ most.
-    pub fn is_of_file(&self, other: &Planned) -> bool {
-        let is_file = (self.file, self.array_id) == (other.file, other.array_id);
-        is_file && self.batch_id == other.batch_id
+    /// Its file and its batch; files differ most.
+    pub fn file_and_batch(&self) -> (u64, u64, u64) {
+        (self.file, self.array_id, self.batch_id)
     }
 }
 
 /// The file and version that an entry was read of, if they are known.
 #[derive(Clone, Copy, Debug)]
 pub struct Left {
-    pub batch_id: u64,
-    pub array_id: u64,
-    pub file: u64,
+    /// That of [`Planned::file_and_batch`].
+    pub of: (u64, u64, u64),
     pub version: Option<Version>,
 }
 
 impl Left {
     /// Nothing left the window yet.
-    pub const NONE: Left = Left { batch_id: 0, array_id: 0, file: 0, version: None };
+    pub const NONE: Left = Left { of: (0, 0, 0), version: None };
 
     /// The file and version of an entry.
     pub fn of(entry: &Planned) -> Left {
-        let Planned { batch_id, array_id, file, version, .. } = *entry;
-        Left { batch_id, array_id, file, version }
-    }
-
-    /// Whether it is of the file and batch of an entry.
-    pub fn is_of_file(&self, entry: &Planned) -> bool {
-        let is_file = (self.file, self.array_id) == (entry.file, entry.array_id);
-        is_file && self.batch_id == entry.batch_id
+        Left { of: entry.file_and_batch(), version: entry.version }
     }
 }
 
