@@ -21,9 +21,11 @@ pub fn run(data: &[u8]) {
         Ok(whole) => {
             let part = part.unwrap();
             assert!(part.len() >= limit && whole.starts_with(&part));
-            // In a target of another length the chunk has the wrong size.
-            assert_eq!(prefix(source, bytes + 1, bytes + 1, true), Err(Status::Decode));
-            assert_eq!(prefix(source, bytes - 1, bytes - 1, true), Err(Status::Decode));
+            // In a target of another length the chunk has the wrong size; a longer one has to fit.
+            for other in [bytes - 1, bytes + 1] {
+                let fits = other <= ROOM_BYTES;
+                assert!(!fits || prefix(source, other, other, true) == Err(Status::Decode));
+            }
         }
         Err(_) => assert!(part.is_err() || part.unwrap().len() >= limit),
     }
