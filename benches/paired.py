@@ -3,7 +3,7 @@
 
     cargo build --release --features cli     # in two trees: OLD, NEW are target/release/wavetrain
     python benches/paired.py OLD NEW DATA [--scenarios 'big_*',hook,..] [--families volumes,kinds,ways]
-                             [--runs 5] [--threads 2] [--flags='--reader uring'] [--out FILE]
+                             [--runs 5] [--threads 2] [--flags='--n-io-threads 64'] [--out FILE]
 
 Each run is a pair, and which build goes first changes from run to run, so that what changes on the
 machine meets both alike. Goes out: for each list the CPU seconds and the wall seconds of NEW by those

@@ -175,10 +175,9 @@
  *
  * Every function may be called from any thread at any time, also on the same loader. Several
  * threads may pop: each gets other batches. thread_mode = OWN starts n_io_threads +
- * n_decode_threads threads at open, one more with reader = URING or DIRECT, and one more where
- * batches are made on a device; they block all signals. Debuggers and top call them wavetrain-io0,
- * wavetrain-dec0, wavetrain-ring and wavetrain-gpu. The one for the device calls the driver, on
- * 8 MiB of stack. Below every stack lies a guard, see hook_stack_bytes. Those that decode for it
+ * n_decode_threads threads at open, and one more where batches are made on a device; they block all
+ * signals. Debuggers and top call them wavetrain-io0, wavetrain-dec0 and wavetrain-gpu. The one for
+ * the device calls the driver, on 8 MiB of stack. Below every stack lies a guard, see hook_stack_bytes. Those that decode for it
  * let your threads go first: they run at batch priority (SCHED_BATCH), unless the thread that opens
  * has another policy than SCHED_OTHER or the system forbids it. For batches in host memory they run
  * as any other thread.
@@ -593,9 +592,9 @@ typedef struct wavetrain_stats_view {
     uint64_t chunk_cache_evictions;   /* chunks that left it for others */
     uint64_t chunk_cache_bytes_saved; /* decoded bytes of the hits */
     uint64_t chunk_cache_bytes_held;  /* decoded bytes in it now */
-    uint32_t reader;                 /* WAVETRAIN_READER_, not AUTO: who reads now */
+    uint32_t reserved3;              /* 0 */
     uint32_t reserved;               /* 0 */
-    char reader_reason[WAVETRAIN_NAME_BYTES]; /* reader_text, cut to fit */
+    char reserved_text[WAVETRAIN_NAME_BYTES]; /* empty */
     uint64_t gpu_overhead_bytes; /* device memory that went at open for kernels and streams, beside
                                     gpu_bytes_committed: the driver's, not ours to cap, and what
                                     others took in that moment is in it. 0 on the host */
@@ -611,7 +610,6 @@ typedef struct wavetrain_stats_view {
                                         device undoes as it assembles. 0 on the host */
     char backend_text[WAVETRAIN_ERROR_TEXT_BYTES]; /* why that backend: "host: auto, .." and what
                                         was wrong with the device. UTF-8 with a NUL */
-    char reader_text[WAVETRAIN_ERROR_TEXT_BYTES];  /* why that reader. The same */
     wavetrain_metric digest; /* full batches read for the digests of their samples, by pieces; on a
                                 device by batches and its clock. In: their bytes, out: digests */
     wavetrain_metric device_decode; /* compressed bytes that the device decoded, by waves and its
@@ -938,8 +936,8 @@ typedef struct wavetrain_workers_hook {
 /* Ranges of a thread, for a profiler: begin before something is done, end after it, on the thread
  * that does it, properly nested, with no lock held. `name` lives as long as the program, and is
  * that of a metric in wavetrain_stats_view: "plan", "meta", "io", "decode", "assemble", "digest".
- * Of a read through read_async the range is the call that begins it; reads through io_uring and
- * digests on a device have none. Set both functions or neither. */
+ * Of a read through read_async the range is the call that begins it; digests on a device have none.
+ * Set both functions or neither. */
 typedef struct wavetrain_profiler_hook {
     size_t struct_size;
     void *user;
@@ -1033,29 +1031,6 @@ enum {
     WAVETRAIN_NUMA_OFF = 1,  /* memory and threads go where the system puts them */
     WAVETRAIN_NUMA_PIN = 2,  /* to numa_node; not built yet */
     WAVETRAIN_NUMA_FORCE32 = 0x7FFFFFFF
-};
-
-/* reader: who reads chunk data that is not in the page cache. What is in it is always read by the
- * thread that decodes it.
- *
- * AUTO takes THREADS, which came out ahead or even in most of what was measured; measure yours. The
- * others need thread_mode = OWN and no files hook (else INVALID) and io_uring of Linux 5.7 or later
- * (else open is UNSUPPORTED and the text has the errno). The n_io_threads still open files, load
- * metadata, and do what the ring cannot. The ring takes two descriptors and, outside of the bill, a
- * mapping of the kernel's: at most 16 KiB at the default n_io_threads, 200 bytes for each more. The
- * staging slabs are pinned where RLIMIT_MEMLOCK allows. The kernel may start worker threads
- * (iou-wrk) for file systems that cannot read without waiting.
- *
- * DIRECT costs no copy and leaves the page cache to others, but what it reads does not get into the
- * cache: a second pass over the same chunks comes from storage again. It is for data that is much
- * larger than memory, or read once. It takes a second descriptor per open file. A file without
- * direct reads is read as with URING. */
-enum {
-    WAVETRAIN_READER_AUTO = 0,
-    WAVETRAIN_READER_THREADS = 1, /* n_io_threads threads, one read each */
-    WAVETRAIN_READER_URING = 2,   /* io_uring: one thread more, 2 * n_io_threads reads at a time */
-    WAVETRAIN_READER_DIRECT = 3,  /* as URING, but past the page cache (O_DIRECT) */
-    WAVETRAIN_READER_FORCE32 = 0x7FFFFFFF
 };
 
 /* log_level, and the level that a log hook gets */
@@ -1201,8 +1176,8 @@ typedef struct wavetrain_config {
     wavetrain_workers_hook workers; /* Your job system, with thread_mode HOOK. [none] */
     wavetrain_profiler_hook profiler; /* Your profiler. [none] */
 
-    /* Reading, and the driver. */
-    uint32_t reader; /* WAVETRAIN_READER_: who reads data that is not in the page cache. [AUTO] */
+    /* The driver. */
+    uint32_t reserved6; /* Always 0. */
     uint32_t reserved2; /* Always 0. */
     /* Path of the CUDA driver, up to 4,095 bytes and a NUL, read during the call alone; for
      * tests. NULL is libcuda.so.1. [none] */
@@ -1233,10 +1208,9 @@ typedef struct wavetrain_config {
      * derived: 256 KiB. Stacks have no part for hooks, and guards of a page, if no hook but
      * memory and workers is set. Up to 1 GiB. [0] */
     uint64_t hook_stack_bytes;
-    /* Descriptors of data files that are kept open, two for each file with reader DIRECT. 0 =
-     * derived: an eighth of RLIMIT_NOFILE, at least 64. Never more files than
-     * n_chunk_layout_cache. Metadata, folders and io_uring take a few more, for a moment or for
-     * good. [0] */
+    /* Data files that are kept open. 0 = derived: an eighth of RLIMIT_NOFILE, at least 64. Never
+     * more than n_chunk_layout_cache. Metadata and folders take a few descriptors more, for a
+     * moment. [0] */
     uint32_t max_open_files;
     /* 1: the library or plugin that holds wavetrain stays loaded until the process ends, once a
      * loader was opened; 0: you close before you unload it. A program always stays. [1] */

@@ -16,9 +16,8 @@
 //! planner binds the next samples to a batch slot, walks the chunks of all their boxes at once
 //! (`plan`), looks up where each lies (`read`) and cuts the stream into `wave`s of fixed capacity.
 //! A worker that finds a chunk's bytes in the page cache reads and decodes them in its own scratch
-//! at once; what has to be waited for is read into the staging slab by io threads, by one thread
-//! over io_uring, or by the host in its own time, and decoded from there. As far as nothing checks
-//! a chunk as a whole, only what the boxes need of it is read and decoded. Each chunk is decoded
+//! at once; what has to be waited for is read into the staging slab by io threads, or by the host
+//! in its own time, and decoded from there. As far as nothing checks a chunk as a whole, only what the boxes need of it is read and decoded. Each chunk is decoded
 //! once and scattered, cast, into every sample that touches it; with a `chunk_cache` it stays, if
 //! the samples that wait need it again sooner than others. Passes (`finish`) go over a batch whose
 //! last chunk is there: failed samples are filled, digests are made. Then it is popped in push

@@ -153,9 +153,8 @@ def main():
             begin = dice.randrange(extent)
             box.append((begin, dice.randint(begin + 1, extent)))
         text = ",".join(f"{begin}:{end}" for begin, end in box)
-        reader = dice.choice(["auto", "threads", "direct"])
-        done = subprocess.run([arguments.tool, "crop", path, f"--box={text}", "-o", out,
-                               "--reader", reader], capture_output=True, text=True)
+        done = subprocess.run([arguments.tool, "crop", path, f"--box={text}", "-o", out],
+                              capture_output=True, text=True)
         expected = np.ascontiguousarray(data[tuple(slice(*span) for span in box)])
         expected = expected.astype(data.dtype.newbyteorder("<"))
         if done.returncode:

@@ -2,7 +2,7 @@
 """Rewrites small stores over and over while wavetrain streams boxes of them; judges each sample.
 
     WAVETRAIN_LIBRARY=libwavetrain.so.0 PYTHONPATH=python tools/live_writers.py --seconds 60
-    tools/live_writers.py --seconds 5 --cases 'shard*:rename:*,npy:*:auto:*' [--json ROWS.jsonl]
+    tools/live_writers.py --seconds 5 --cases 'shard*:rename:*,npy:*:warm:*' [--json ROWS.jsonl]
 
 A case is STORE:WRITER:READER:CACHE. Cases of one store and writer run at the same time: one process
 writes, and another process streams all of them.
@@ -16,8 +16,8 @@ writes, and another process streams all of them.
             append      the shard or .npy file grows; unsharded arrays and folders get more files
             resize      zarr.json gets another shape; a .npy file another header, width and order
             zarr        zarr-python;  tensorstore;  npsave (numpy.save, which truncates)
-    READER  auto, threads, uring, direct; hook (a files hook in Python), fsspec (through
-            wavetrain.fsspec, of the local file system)
+    READER  warm; cold (half of what is written leaves the page cache); hook (a files hook in
+            Python), fsspec (through wavetrain.fsspec, of the local file system)
     CACHE   plain (chunk_cache_bytes = 0), cached
 
 Each case streams --rounds rounds: on_error skip and fail in turn, batches of 4, 6, 16 and 1. In the
@@ -80,7 +80,7 @@ STORES = ("shard_zstd", "shard_raw", "v3", "v2", "npy", "parts", "raw", "ome")
 CHUNKED = ("shard_zstd", "shard_raw", "v3", "v2", "ome")
 WRITERS = ("rename", "inplace", "truncate", "delete", "append", "resize", "zarr", "tensorstore")
 WRITERS += ("npsave",)
-READERS = ("auto", "threads", "uring", "direct", "hook", "fsspec")
+READERS = ("warm", "cold", "hook", "fsspec")
 HOOKS = ("hook", "fsspec")
 CACHES = ("plain", "cached")
 # on_error, samples per batch, and whether caches have room for a part of the store alone.
@@ -445,7 +445,7 @@ class Writer:
         os.close(descriptor)
 
     def evict(self, descriptor):
-        """Half of the time: the readers uring and direct work where pages are not cached."""
+        """Half of the time, if it is asked for."""
         if self.evicts and self.dice.random() < 0.5:
             os.fdatasync(descriptor)
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -734,7 +734,6 @@ class Stream:
             dtype="u32",
             backend="host",
             on_error=on_error,
-            reader="auto" if self.is_hook else self.reader,
             chunk_cache_bytes=(64 << 10 if is_tight else 8 << 20) * (self.cache == "cached"),
             max_chunk_uncompressed_bytes=1 << 20,
             max_host_memory_bytes=64 << 20,
@@ -974,7 +973,7 @@ def run_group(store_name, writer_name, names, options):
     store = Store(store_name, writer_name, options.root, options.seed)
     control = Control(store, is_new=True)
     control.pause = 1
-    evict = any(name.split(":")[2] in ("uring", "direct") for name in names)
+    evict = any(name.split(":")[2] == "cold" for name in names)
     command = [sys.executable, "-B", __file__, "--write", f"{store_name}:{writer_name}"]
     command += ["--root", options.root]
     command += ["--seed", str(options.seed), "--tick", str(options.tick)]

@@ -429,7 +429,7 @@ impl Session<'_> {
             1 => config.fatal.struct_size = 0,
             2 => config.files.read = None,
             3 => config.reserved2 = 1,
-            4 => config.reader = choices.below(5) as u32,
+            4 => config.reserved6 = choices.below(3) as u32,
             _ => {}
         }
         config.log_quiet = 1;

@@ -30,7 +30,6 @@ from wavetrain._config import (
     NumaStrategy,
     OnError,
     PadMode,
-    Reader,
 )
 from wavetrain._dataloader import DataLoader
 from wavetrain._errors import (
@@ -115,7 +114,6 @@ __all__ = [
     "Pipeline",
     "PoolStarved",
     "RankMismatch",
-    "Reader",
     "Sample",
     "ShutdownError",
     "SourceInfo",

@@ -101,15 +101,6 @@ class DeviceDecode(enum.IntEnum):
     ON = _native.DECODE_ON
 
 
-class Reader(enum.IntEnum):
-    """Who reads chunks that are not in the page cache."""
-
-    AUTO = _native.READER_AUTO
-    THREADS = _native.READER_THREADS
-    URING = _native.READER_URING
-    DIRECT = _native.READER_DIRECT
-
-
 class NumaStrategy(enum.IntEnum):
     """Which NUMA node memory and threads are pinned to. Only DISABLED is built yet."""
 
@@ -265,12 +256,11 @@ class Config:
         n_decode_threads: threads that decode; 0: as many as CPUs, on a GPU less two, which the
             trainer's thread and the driver's keep busy, and 1 at least.
         metadata_io_concurrency, n_array_meta_cache, n_shard_index_cache, n_chunk_layout_cache.
-        max_open_files: descriptors of data files that are kept open; 0: an eighth of RLIMIT_NOFILE,
+        max_open_files: data files that are kept open; 0: an eighth of RLIMIT_NOFILE,
             at least 64.
         hook_stack_bytes: stack of a callback (files, source, log) on each of wavetrain's threads;
             0: 256 KiB, which is little for Python.
         max_shards_per_sample: that a box may touch; 0: no limit.
-        reader: auto, threads, uring, direct.
         device_decode: auto, off, on.
     Arrays:
         source: an object with describe and read (`Arrays`), which has the arrays "hook:NAME".
@@ -324,7 +314,6 @@ class Config:
     missing_chunks: Choice[MissingChunks] = Choice(MissingChunks.FILL)
     pad_mode: Choice[PadMode] = Choice(PadMode.NONE)
     pad_value: float | None = None
-    reader: Choice[Reader] = Choice(Reader.AUTO)
     consumer_stream: Any = None
     cuda_driver: str | None = None
     fields: Sequence[Field] = ()

@@ -144,10 +144,6 @@ SHARE_ALL = 2
 NUMA_AUTO = 0
 NUMA_OFF = 1
 NUMA_PIN = 2
-READER_AUTO = 0
-READER_THREADS = 1
-READER_URING = 2
-READER_DIRECT = 3
 LOG_TRACE = 0
 LOG_DEBUG = 1
 LOG_INFO = 2
@@ -438,15 +434,14 @@ class StatsView(Structure):
     chunk_cache_evictions: int
     chunk_cache_bytes_saved: int
     chunk_cache_bytes_held: int
-    reader: int
+    reserved3: int
     reserved: int
-    reader_reason: bytes
+    reserved_text: bytes
     gpu_overhead_bytes: int
     chunks_decoded: Array[c_uint64]
     chunks_decoded_in_slab: int
     chunks_left_filtered: int
     backend_text: bytes
-    reader_text: bytes
     digest: Metric
     device_decode: Metric
     chunks_decoded_on_device: Array[c_uint64]
@@ -514,15 +509,14 @@ class StatsView(Structure):
         ("chunk_cache_evictions", c_uint64),
         ("chunk_cache_bytes_saved", c_uint64),
         ("chunk_cache_bytes_held", c_uint64),
-        ("reader", c_uint32),
+        ("reserved3", c_uint32),
         ("reserved", c_uint32),
-        ("reader_reason", c_char * NAME_BYTES),
+        ("reserved_text", c_char * NAME_BYTES),
         ("gpu_overhead_bytes", c_uint64),
         ("chunks_decoded", c_uint64 * CODEC_PLACES),
         ("chunks_decoded_in_slab", c_uint64),
         ("chunks_left_filtered", c_uint64),
         ("backend_text", c_char * ERROR_TEXT_BYTES),
-        ("reader_text", c_char * ERROR_TEXT_BYTES),
         ("digest", Metric),
         ("device_decode", Metric),
         ("chunks_decoded_on_device", c_uint64 * CODEC_PLACES),
@@ -931,7 +925,7 @@ class Config(Structure):
     fatal: FatalHook
     workers: WorkersHook
     profiler: ProfilerHook
-    reader: int
+    reserved6: int
     reserved2: int
     cuda_driver: bytes | None
     fields: int | None
@@ -1017,7 +1011,7 @@ class Config(Structure):
         ("fatal", FatalHook),
         ("workers", WorkersHook),
         ("profiler", ProfilerHook),
-        ("reader", c_uint32),
+        ("reserved6", c_uint32),
         ("reserved2", c_uint32),
         ("cuda_driver", c_char_p),
         ("fields", c_void_p),

@@ -36,7 +36,6 @@ LIMITS = {
     "numa_strategy": (1, 0, 2),
     "log_level": (3, 0, 6),
     "log_quiet": (1, 0, 1),
-    "reader": (0, 0, 3),
     "max_boxes_per_sample": (0, 0, 255),
     "max_npy_files": (0, 0, 16777216),
     "digest": (0, 0, 1),

@@ -8,7 +8,7 @@ import enum
 from typing import Any
 
 from wavetrain import _native
-from wavetrain._config import Backend, DeviceDecode, Reader
+from wavetrain._config import Backend, DeviceDecode
 from wavetrain._library import call_on
 
 NO_BEST_MS = 1e30  # before the first observation
@@ -113,8 +113,6 @@ class Stats:
     device_decode: Metric
     backend: Backend
     backend_text: str  # which was taken and why
-    reader: Reader
-    reader_text: str
     oldest_held_batch: int  # the batch that is held the longest
     oldest_held_since_ns: int  # when it was popped, as time.monotonic_ns; 0: none is held
     # Of the reference's synthetic metadata latency, which is not built yet: always 0.
@@ -156,7 +154,7 @@ def read_stats(loader: int) -> Stats:
         values[name] = dict(zip(CODECS, getattr(view, name)))
     values["chunks_not_on_device"] = dict(zip(BY_WORKER, view.chunks_not_on_device))
     values["device_decode_mode"] = DeviceDecode(view.device_decode_mode)
-    values["backend"], values["reader"] = Backend(view.backend), Reader(view.reader)
+    values["backend"] = Backend(view.backend)
     return Stats(**values)
 
 

@@ -53,7 +53,6 @@ items! {
     PinnedSlabs "pinned slabs"
     CommonScratch "common scratch"
     ReadsInFlight "reads in flight"
-    RingReads "ring reads"
     ChunkCache "chunk cache"
     ChunkCacheTables "chunk cache tables"
     DeviceWaves "device waves"

@@ -101,10 +101,6 @@ pub const BUFFER_ALIGN: u64 = 256;
 /// A page of memory: what large pieces of the arena start at.
 pub const MEMORY_PAGE_BYTES: u64 = 4096;
 
-/// What direct reads are aligned to, in the file and in memory: the page, which no block device
-/// with a file system on it exceeds. A file that asks for more is not read direct.
-pub const DIRECT_ALIGN: u64 = 4096;
-
 /// Largest chunk cap that a config may ask for: offsets inside a chunk stay in u32.
 pub const CHUNK_BYTES_MAX: u64 = 1 << 31;
 
@@ -133,7 +129,6 @@ const_assert!(compressed_bytes_max(CHUNK_BYTES_MAX) < u32::MAX as u64);
 // However often filters widen a chunk, and checksums follow, its size stays in u64.
 const_assert!(CHUNK_BYTES_MAX < u64::MAX >> (3 * CODECS_MAX as u64 + 1));
 const_assert!(FILTER_GROWTH_MAX == 1 << 3);
-const_assert!(MEMORY_PAGE_BYTES.is_multiple_of(DIRECT_ALIGN));
 const_assert!(ERROR_TEXT_BYTES >= 256);
 // Batch slots start at pages.
 const_assert!(MEMORY_PAGE_BYTES.is_multiple_of(BUFFER_ALIGN));

@@ -258,12 +258,12 @@ stats! {
     chunk_cache_bytes_saved: u64 = AtomicU64,
     /// Decoded bytes in the chunk cache now.
     chunk_cache_bytes_held: u64,
-    /// READER_THREADS, _URING or _DIRECT: who reads chunk data that is not in the page cache.
-    reader: u32,
+    /// Always 0.
+    reserved3: u32,
     /// Always 0.
     reserved: u32,
-    /// NUL-terminated: `reader_text`, cut to fit.
-    reader_reason: [c_char; NAME_BYTES],
+    /// Always empty.
+    reserved_text: [c_char; NAME_BYTES],
     /// Device memory that the driver took for kernels and streams at open.
     gpu_overhead_bytes: u64,
     /// Chunks that workers decoded, by what compressed them; they add up to `decode.count`.
@@ -274,8 +274,6 @@ stats! {
     chunks_left_filtered: u64 = AtomicU64,
     /// NUL-terminated: why this backend was taken.
     backend_text: [c_char; ERROR_TEXT_BYTES],
-    /// NUL-terminated: why this reader was taken.
-    reader_text: [c_char; ERROR_TEXT_BYTES],
     /// Full batches that were read for the digests of their samples, by pieces; in: their bytes,
     /// out: digests.
     digest: Metric = MetricCell,

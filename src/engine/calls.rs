@@ -392,7 +392,7 @@ impl Engine {
         let Some(uri) = uri else {
             state.arrays.forget_all();
             state.chunks.invalidate(|_| true);
-            state.files.forget_array(None, |open| shared.store.close_data(open));
+            state.files.forget_array(None, |open| shared.store.close(open));
             return Ok(());
         };
         let mut why = Why::new();
@@ -404,7 +404,7 @@ impl Engine {
             let id = state.arrays.id(array);
             state.arrays.forget(array);
             state.chunks.invalidate(|key| key.array_id == id);
-            state.files.forget_array(Some(id), |open| shared.store.close_data(open));
+            state.files.forget_array(Some(id), |open| shared.store.close(open));
         }
         Ok(())
     }

@@ -20,7 +20,6 @@ use crate::base::indexes::BatchSlot;
 use crate::engine::Engine;
 use crate::engine::open::Opened;
 use crate::jobs::device::{has_drained, next_look};
-use crate::jobs::read::ring::close_unused_ring;
 use crate::jobs::release::is_device_at_rest;
 use crate::os::sink::Level;
 use crate::setup::config::UNTIL_RELEASED;
@@ -35,8 +34,8 @@ impl Engine {
     pub fn stop(&self) {
         let mut state = self.lock.lock();
         state.life = Life::Closing;
-        use Condition::{Batch, Decode, Device, Idle, Io, Ring, Space};
-        for condition in [Decode, Io, Ring, Device, Batch, Space, Idle] {
+        use Condition::{Batch, Decode, Device, Idle, Io, Space};
+        for condition in [Decode, Io, Device, Batch, Space, Idle] {
             state.wakes.all(condition);
         }
     }
@@ -143,12 +142,11 @@ impl Opened {
             let thread = thread.lock().take();
             thread.into_iter().for_each(shared.os.thread_join);
         }
-        close_unused_ring(&engine.ring);
         // Ends: there are so many files.
         loop {
             let open = engine.lock.lock().files.drain();
             let Some(open) = open else { break };
-            shared.store.close_data(open);
+            shared.store.close(open);
         }
         if !is_kept {
             return true;

@@ -22,7 +22,6 @@ pub mod ways_out;
 
 use crate::engine::requests::Drafts;
 use crate::jobs::plan::window::Planner;
-use crate::jobs::read::ring::RingReader;
 use crate::os::Thread;
 use crate::os::sync::Mutex;
 use crate::os::workers::Workers;
@@ -44,8 +43,6 @@ pub struct Engine {
     pub drafts: Drafts,
     /// What each worker works with.
     pub workers: &'static [Mutex<Worker>],
-    /// The ring thread's, from its start to its end.
-    pub ring: Mutex<RingReader>,
     /// Our threads that close has not joined.
     pub threads: &'static [Mutex<Option<Thread>>],
 }

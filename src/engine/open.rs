@@ -20,11 +20,10 @@ use crate::engine::open_device::{
 };
 use crate::engine::requests::Drafts;
 use crate::engine::stacks::{Stack, Stacks};
-use crate::engine::ways_out::{name_largest_line, no_ring};
+use crate::engine::ways_out::name_largest_line;
 use crate::fail;
 use crate::finish::PASSES;
 use crate::jobs::plan::window::Planner;
-use crate::jobs::read::ring::{RingReader, open_ring};
 use crate::os::asked::Asked;
 use crate::os::folder::Folder;
 use crate::os::memory::Block;
@@ -195,12 +194,6 @@ pub fn open(
     loader.lock.lock().slots.set_loader(handle.token);
     let opened = Opened { loader, taken };
     stacks.tell(&loader.shared.sink);
-    if settings.ring_depth > 0
-        && let Err(errno) = open_ring(&loader.lock, &loader.ring)
-    {
-        opened.give_back();
-        return Err(no_ring(errno, why));
-    }
     if let Err(status) = start_threads(loader, starts, why) {
         // Closing waits for the threads that did start; nothing was read, so they end at once.
         let closed = opened.close(u64::MAX, &|| true);
@@ -247,8 +240,7 @@ extern "C" fn no_job(_argument: *mut c_void) {}
 
 /// Files that the table of files may hold open, as many as it knows at the most. Derived: an eighth
 /// of the descriptors that the process may have, because several loaders and the trainer share
-/// them; 64 at least, if that leaves the host half of its own. A file takes two if it is read past
-/// the page cache as well.
+/// them; 64 at least, if that leaves the host half of its own.
 fn open_files_max(os: &Os, settings: &Settings) -> u32 {
     let limit = (os.open_files_max)();
     let half = (limit.saturating_sub(32) / 2).max(4);
@@ -256,8 +248,7 @@ fn open_files_max(os: &Os, settings: &Settings) -> u32 {
         0 => (limit / 8).max(64).min(half).min(OPEN_FILES_MAX),
         given => given,
     };
-    let each = if settings.reads_direct { 2 } else { 1 };
-    let files = (descriptors / each).clamp(1, u64::from(u32::MAX)) as u32;
+    let files = descriptors.clamp(1, u64::from(u32::MAX)) as u32;
     files.min(settings.config.n_chunk_layout_cache)
 }
 
@@ -286,7 +277,7 @@ fn layout(
     let tables = carve_tables(carver, settings, staging);
     let chunk_memory = carver.region(Item::ChunkCache, settings.cache_memory_bytes);
     let (workers, is_whole) = carve_workers(carver, settings, geometry);
-    let (ring, drafts) = (carve_ring(carver, settings), Drafts::carve(carver, settings));
+    let drafts = Drafts::carve(carver, settings);
     let (threads, planners) = (carve_threads(carver, settings), carve_planner(carver, settings));
     let states = carve_common(carver, os, settings, geometry, common_scratch);
     let engine = carve_engine(carver, engine.filter(|_| is_whole));
@@ -296,7 +287,7 @@ fn layout(
         geometry: *geometry,
         process_id: (os.process_id)(),
         token: values.handle.token,
-        store: Store::new(os, config.files, settings.reads_direct),
+        store: Store::new(os, config.files),
         folder,
         asked: Asked(config.source),
         sink: Sink::new(os, config.log, config.log_level, config.log_quiet == 1),
@@ -322,17 +313,11 @@ fn layout(
         planner: Mutex::new(planners.first_mut()),
         drafts,
         workers,
-        ring,
         threads,
     };
     let loader =
         carver.place(Item::Instance, || shared.zip(states).map(make)).and_then(Option::as_ref);
     loader.filter(|_| is_whole).zip(Some(carve_starts(carver, settings, loader, stacks)))
-}
-
-#[inline(never)] // as said of `layout`
-fn carve_ring(carver: &mut Carver, settings: &Settings) -> Mutex<RingReader> {
-    Mutex::new(RingReader::carve(carver, settings))
 }
 
 #[inline(never)] // as said of `layout`

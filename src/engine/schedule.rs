@@ -26,7 +26,7 @@ pub fn next_job(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
         Work::Parts => parts::take(state),
         Work::LookUp => look_up::take(state),
         Work::IoRead => wait::take_for_io(state, shared),
-        Work::WaitingRead => wait::take(state, shared, role),
+        Work::WaitingRead => wait::take(state, shared),
     });
     if job.is_some() {
         state.begin_job();

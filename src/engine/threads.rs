@@ -6,7 +6,6 @@ use crate::cuda::HAS_DEVICES;
 use crate::engine::Engine;
 use crate::engine::schedule::next_job;
 use crate::jobs::device::device_main;
-use crate::jobs::read::ring::ring_main;
 use crate::setup::settings::Settings;
 use crate::simd::FloatEnvironment;
 use crate::state::job::{Job, Role};
@@ -17,11 +16,9 @@ use crate::state::{Life, State};
 /// The name of own thread `number`, with the number if the 15 bytes that the kernel keeps have room
 /// for it.
 fn thread_name(settings: &Settings, number: u32) -> Text<16> {
-    let (workers, has_ring) = (settings.worker_count(), settings.ring_depth > 0);
     let (role, number) = match number.checked_sub(settings.decode_threads) {
         None => ("wavetrain-dec", Some(number)),
-        Some(io) if number < workers => ("wavetrain-io", Some(io)),
-        Some(_) if number == workers && has_ring => ("wavetrain-ring", None),
+        Some(io) if number < settings.worker_count() => ("wavetrain-io", Some(io)),
         Some(_) => ("wavetrain-gpu", None),
     };
     let mut name = Text::new();
@@ -95,13 +92,8 @@ impl Engine {
         let name = thread_name(settings, number);
         let _ = (self.shared.os.name_thread)(name.as_bytes_nul());
         Engine::note_started(&mut self.lock.lock());
-        if number >= settings.worker_count() {
-            let is_ring = number == settings.worker_count() && settings.ring_depth > 0;
-            return if !HAS_DEVICES || is_ring {
-                ring_main(&self.lock, &self.ring)
-            } else {
-                device_main(&self.lock)
-            };
+        if HAS_DEVICES && number >= settings.worker_count() {
+            return device_main(&self.lock);
         }
         let role = if number < settings.decode_threads { Role::Decode } else { Role::Io };
         let mut state = self.lock.lock();

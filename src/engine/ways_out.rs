@@ -9,7 +9,6 @@ use crate::base::text::Tail;
 use crate::batch::slots::SlotState;
 use crate::cuda::HAS_DEVICES;
 use crate::fail;
-use crate::os::Errno;
 use crate::os::store::Path;
 use crate::state::State;
 use crate::state::shared::Shared;
@@ -47,21 +46,9 @@ fn fields_of(item: Item) -> &'static str {
         Item::IndexLookups => "metadata_io_concurrency",
         Item::SampleQueue | Item::Uris => "lookahead_samples or max_boxes_per_sample",
         Item::BatchStates => "samples_per_batch, n_batch_slots or max_boxes_per_sample",
-        Item::ReadsInFlight | Item::RingReads => "n_io_threads",
+        Item::ReadsInFlight => "n_io_threads",
         _ => "samples_per_batch, max_chunks_per_wave or host_buffer_waves",
     }
-}
-
-/// Why the ring could not be made, with the fix.
-pub fn no_ring(errno: Errno, why: &mut Why) -> Status {
-    let status = match errno.0 {
-        libc::ENOMEM | libc::EMFILE | libc::ENFILE => Status::OutOfMemory,
-        _ => Status::Unsupported,
-    };
-    why.fail(
-        status,
-        format_args!("reader: the system gives no io_uring: {errno}; use auto or threads"),
-    )
 }
 
 /// Why no batch is ready.

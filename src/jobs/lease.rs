@@ -5,7 +5,7 @@ use crate::base::status::{Status, Why};
 use crate::base::version::Version;
 use crate::fail;
 use crate::jobs::failures::fail_task;
-use crate::os::store::{Descriptors, Fault, Listing, Path, STALE, Store, Visit};
+use crate::os::store::{Fault, Listing, Opened, Path, STALE, Store, Visit};
 use crate::os::{Errno, FileStat};
 use crate::read::{Access, Lease, LeaseOutcome, OpenFault, open_leased, shown};
 use crate::records::ArrayRecord;
@@ -27,11 +27,7 @@ pub fn drop_retired(shared: &Shared, state: &mut State) {
 }
 
 /// Uses a lease and counts opens.
-pub fn open_counted(
-    shared: &Shared,
-    path: &Path,
-    lease: &Lease,
-) -> Result<(Descriptors, FileStat), OpenFault> {
+pub fn open_counted(shared: &Shared, path: &Path, lease: &Lease) -> Result<Opened, OpenFault> {
     shared.stats.files_opened.fetch_add(lease.open.is_none() as u64, Relaxed);
     open_leased(&shared.store, path, lease)
 }
@@ -77,7 +73,7 @@ impl<'a> Opening<'a> {
             }
             let files = &mut self.lock.lock().files;
             match files.drain() {
-                Some(idle) => store.close_data(idle),
+                Some(idle) => store.close(idle),
                 None if files.leases() > 0 => {
                     self.is_later.set(true);
                     return Err(Fault::Failed(Errno(libc::EMFILE)));
@@ -115,8 +111,8 @@ pub struct LeasedFile<'a> {
     pub read: &'a ReadOp,
     /// Empty if the descriptor is enough. It is borrowed, because it is long and this moves.
     pub path: &'a Path,
-    /// Descriptors and state of the file; why it cannot be used.
-    pub opened: Result<(Descriptors, FileStat), OpenFault>,
+    /// Descriptor and state of the file; why it cannot be used.
+    pub opened: Result<Opened, OpenFault>,
     /// It was shorter than it looked, as far as is known.
     pub has_ended: Cell<bool>,
     /// It was to be one chunk and does not decode.
@@ -165,7 +161,7 @@ impl<'a> LeasedFile<'a> {
     /// The file is of no use: a descriptor that this job opened is closed.
     pub fn refuse(&mut self, fault: OpenFault) {
         if let (Ok((open, _)), None) = (self.opened, self.lease.open) {
-            self.lock.shared.store.close_data(open);
+            self.lock.shared.store.close(open);
         }
         self.opened = Err(fault);
     }
@@ -175,10 +171,10 @@ impl<'a> LeasedFile<'a> {
         self.is_checked.set(false);
         let store = &self.lock.shared.store;
         let mut result =
-            (store.row.read)(store, (open.fd, stat), self.path, target, offset, cached_only);
+            (store.row.read)(store, (open, stat), self.path, target, offset, cached_only);
         if result == Err(STALE) && self.lease.open.is_none() {
             // It was opened just now: no older descriptor can be the cause.
-            result = store.read_again((open.fd, stat), self.path, target, offset);
+            result = store.read_again((open, stat), self.path, target, offset);
         }
         // A hook is not asked whether the file is what it was, so its no may be the answer.
         if matches!(result, Err(Fault::Ended(_) | Fault::HookFailed)) {
@@ -194,7 +190,7 @@ impl<'a> LeasedFile<'a> {
         if self.is_checked.get() || !self.lock.shared.store.row.shows_changes {
             return Ok(());
         }
-        let mut now = self.lock.shared.store.stat(open.fd, self.path);
+        let mut now = self.lock.shared.store.stat(open, self.path);
         if now == Err(STALE) {
             // The bytes are read: only their descriptor is of no more use.
             let path = self.lock.shared.file_path(self.read.array, self.record, self.read.file);

@@ -8,7 +8,7 @@ use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::jobs::absence::{beside_others, look_above_one, note_folders};
 use crate::jobs::lease::{is_short_of_descriptors, is_stale, open_counted, open_failure};
-use crate::os::store::{Descriptors, Fault, Path};
+use crate::os::store::{Fault, Opened, Path};
 use crate::os::{FileStat, profiler};
 use crate::read::shard_index::Shard;
 use crate::read::{
@@ -55,7 +55,7 @@ pub fn run<'l>(
     let outcome = match opened {
         Ok((open, stat)) if record.shard_levels > 0 => {
             let shard = question.inner.map_or(Shard::file(stat.bytes), |(shard, _)| shard);
-            let (file, page) = ((open.fd, &path, stat), (shard, question.page, lease.check));
+            let (file, page) = ((open, &path, stat), (shard, question.page, lease.check));
             match locate(&shared.store, record, file, page, buffer, sums, &mut why) {
                 Ok(located) => {
                     found = Some(located.page);
@@ -117,7 +117,7 @@ fn settle(
     shared: &Shared,
     state: &mut State,
     (request, question, lease): (u32, &Question, &Lease),
-    opened: Result<(Descriptors, FileStat), OpenFault>,
+    opened: Result<Opened, OpenFault>,
     ((outcome, page, checked, why), is_settled): (LocateResult<'_>, bool),
 ) {
     let slot = lease.slot;
@@ -168,7 +168,7 @@ fn open_as_asked(
     path: &Path,
     question: &Question,
     lease: &Lease,
-) -> Result<(Descriptors, FileStat), OpenFault> {
+) -> Result<Opened, OpenFault> {
     let is_looked_at = lease.looked_batch.is_some_and(|batch| batch >= question.batch_id);
     let is_first = question.inner.is_none() && lease.stat.is_some() && !is_looked_at;
     // A file without a descriptor is found by its path anyway.
@@ -186,7 +186,7 @@ fn open_as_asked(
     match opened {
         Ok((open, stat)) if stat != asked => {
             if lease.open.is_none() {
-                shared.store.close_data(open);
+                shared.store.close(open);
             }
             Err(OpenFault::Changed)
         }

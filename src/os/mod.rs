@@ -7,7 +7,6 @@ pub mod asked;
 #[cfg(any(test, all(wavetrain_archive, not(wavetrain_panic_texts))))]
 pub mod calls;
 pub mod cancel;
-pub mod direct;
 pub mod directory;
 pub mod fatal;
 pub mod folder;
@@ -21,14 +20,10 @@ pub mod store;
 pub mod sync;
 pub mod thread_locals;
 mod threads;
-pub mod uring;
 pub mod workers;
 
-use crate::base::arena::Region;
 use crate::base::version::Version;
-use crate::os::direct::DirectAlign;
 use crate::os::threads::{be_batch, name_thread, thread_join, thread_start};
-use crate::os::uring::kernel::{self, RingMemory};
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
@@ -146,9 +141,6 @@ table! {
     guard: fn(pages: NonNull<u8>, bytes: u64, is_on: bool) -> Result<(), Errno> = guard;
     /// Opens a NUL-terminated path for reading, without waiting for whoever is at its other end.
     open: fn(path: &[u8]) -> Result<i32, Errno> = |path| open_with(path, 0);
-    /// Opens a NUL-terminated path for reads past the page cache, and says how they are aligned.
-    /// EINVAL where the file has none.
-    open_direct: fn(path: &[u8]) -> Result<(i32, DirectAlign), Errno> = direct::open_direct;
     /// Opens a NUL-terminated path of a directory for reading its entries.
     open_directory: fn(path: &[u8]) -> Result<i32, Errno> =
         |path| open_with(path, libc::O_DIRECTORY);
@@ -168,23 +160,6 @@ table! {
     /// of waiting for storage.
     read: fn(fd: i32, target: &mut [u8], offset: u64, cached_only: bool) -> Result<usize, Errno> =
         read;
-    /// Opens an io_uring of at least `entries` requests, everything mapped. ENOSYS, EPERM or EINVAL
-    /// where the kernel has none or gives none.
-    ring_open: fn(entries: u32) -> Result<RingMemory, Errno> = kernel::ring_open;
-    /// Unmaps and closes a ring that has no request in flight.
-    ring_close: fn(ring: &RingMemory) = kernel::ring_close;
-    /// Hands `submit` queued requests to the kernel and waits for `complete_min` completions; how
-    /// many requests it took. When it took fewer it did not wait.
-    ring_enter: fn(ring: &RingMemory, submit: u32, complete_min: u32) -> Result<u32, Errno> =
-        kernel::ring_enter;
-    /// Pins a block for OP_READ_FIXED, or gives the pinned one up.
-    ring_register: fn(ring: &RingMemory, block: Option<Region>) -> Result<(), Errno> =
-        kernel::ring_register;
-    /// Lets a ring wait for what it reads of a file that was opened without waiting: else it gives
-    /// EAGAIN instead. Where it fails the ring says so.
-    ring_waits: fn(fd: i32) = kernel::ring_waits;
-    /// Adds one to the count of an eventfd.
-    ring_wake: fn(event: i32) = kernel::ring_wake;
     /// Nanoseconds of a clock that never goes back.
     now_ns: fn() -> u64 = now_ns;
     /// The same clock at its last tick, a few milliseconds ago at most: for half the cost.

@@ -6,7 +6,6 @@
 use crate::base::cache::hash_words;
 use crate::base::indexes::FileSlot;
 use crate::os::FileStat;
-use crate::os::store::Descriptors;
 use crate::read::PageCheck;
 use crate::read::sums::IndexChecks;
 
@@ -16,9 +15,7 @@ pub(super) struct FileRecord {
     pub file: u64,
     /// Changes whenever the record stands for another file or another state of it.
     pub epoch: u64,
-    pub open: Option<Descriptors>,
-    /// A direct read of it was refused: it is read through the page cache.
-    pub is_direct_refused: bool,
+    pub open: Option<i32>,
     pub stat: Option<FileStat>,
     pub standing: Standing,
     /// Batch that found the file absent; absence is looked at again by every batch.
@@ -79,7 +76,6 @@ impl FileRecord {
         file: 0,
         epoch: 0,
         open: None,
-        is_direct_refused: false,
         stat: None,
         standing: Standing::Current,
         absent_batch: None,
@@ -99,7 +95,7 @@ pub struct Lease {
     /// Slot of the record.
     pub slot: FileSlot,
     /// Its descriptors; None: the worker must open the file.
-    pub open: Option<Descriptors>,
+    pub open: Option<i32>,
     /// The stat of the file when it was first opened.
     pub stat: Option<FileStat>,
     /// The check of the page that was asked for, once the index was checked.
@@ -108,8 +104,8 @@ pub struct Lease {
     pub looked_batch: Option<u64>,
     /// Most checksums of its index that are kept.
     pub sums_max: u64,
-    /// Descriptors to close before opening another file.
-    pub evicted: Option<Descriptors>,
+    /// A descriptor to close before opening another file.
+    pub evicted: Option<i32>,
     /// Nobody else may lease the file until this lease ends.
     pub(super) exclusive: bool,
 }

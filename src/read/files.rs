@@ -8,10 +8,6 @@
 //! record is *retired*: the name gets a new record, and the old one keeps its descriptor for
 //! the batches that looked before, until they are done.
 //!
-//! A file has one descriptor, or two where it is read past the page cache as well: one for attempts
-//! that only the page cache answers, one for direct reads. They are opened, leased, evicted and
-//! closed together and count as one here; whoever sets `open_max` allows for both.
-//!
 //! ```text
 //!            lease              give_back, open            lease
 //!  Closed ─────────▶ Opening ───────────────────▶ Idle ◀─────────▶ Used ──set_stale──▶ Stale
@@ -29,7 +25,6 @@ use crate::base::bill::Item;
 use crate::base::cache::{Cache, List, hash_words};
 use crate::base::indexes::FileSlot;
 use crate::os::FileStat;
-use crate::os::store::Descriptors;
 use crate::read::file_record::{
     FilePhase, FileRecord, Lease, LeaseOutcome, Standing, retired_hash,
 };
@@ -189,12 +184,8 @@ impl FileTable {
         assert!(matches!(record.phase(), FilePhase::Opening | FilePhase::Used));
         self.cache.pin(slot.0, 1);
         self.leases += 1;
-        let (stat, looked_batch) = (record.stat, record.looked_batch);
+        let (stat, looked_batch, open) = (record.stat, record.looked_batch, record.open);
         let sums_max = self.sums.share(self.known + self.inner.known());
-        let is_direct = !record.is_direct_refused;
-        let open = record
-            .open
-            .map(|open| Descriptors { direct: open.direct.filter(|_| is_direct), ..open });
         LeaseOutcome::Leased(Lease {
             slot,
             open,
@@ -222,9 +213,9 @@ impl FileTable {
     pub fn give_back(
         &mut self,
         lease: &Lease,
-        open: Option<Descriptors>,
+        open: Option<i32>,
         stat: Option<FileStat>,
-    ) -> Option<Descriptors> {
+    ) -> Option<i32> {
         let slot = lease.slot;
         if stat.is_some() && self.records[slot.at()].stat.is_none() {
             self.absences = self.absences.saturating_sub(1);
@@ -267,20 +258,6 @@ impl FileTable {
         assert!(record.phase() == FilePhase::Stale);
     }
 
-    /// A direct read of a leased file was refused: it is read through the page cache from now on.
-    /// False where that was known.
-    pub fn refuse_direct(&mut self, slot: FileSlot) -> bool {
-        !core::mem::replace(&mut self.records[slot.at()].is_direct_refused, true)
-    }
-
-    /// Whether a worker would have to open that version of the file, and nobody does.
-    pub fn is_closed(&self, array_id: u64, file: u64, stat: FileStat) -> bool {
-        self.find_version(array_id, file, stat).is_none_or(|slot| {
-            let record = &self.records[slot.at()];
-            record.open.is_none() && !record.exclusive
-        })
-    }
-
     /// Files that can be looked up ahead and are still open when they are read in turn: until then
     /// as many others are looked up, and as many are read, which makes those younger.
     pub fn ahead_max(&self) -> u64 {
@@ -301,7 +278,7 @@ impl FileTable {
         (array_id, file): (u64, u64),
         batch_id: u64,
         stat: FileStat,
-    ) -> (bool, Option<Descriptors>) {
+    ) -> (bool, Option<i32>) {
         let known = self.find(array_id, file).map(|slot| (slot, None));
         let Some((slot, evicted)) = known.or_else(|| self.add(array_id, file)) else {
             return (false, None);
@@ -323,11 +300,7 @@ impl FileTable {
 
     /// A batch looked at the path of a file that nobody opened for it, and there is none. The
     /// descriptor is the caller's to close.
-    pub fn look_absent(
-        &mut self,
-        (array_id, file): (u64, u64),
-        batch_id: u64,
-    ) -> Option<Descriptors> {
+    pub fn look_absent(&mut self, (array_id, file): (u64, u64), batch_id: u64) -> Option<i32> {
         let known = self.find(array_id, file).map(|slot| (slot, None));
         let (slot, evicted) = known.or_else(|| self.add(array_id, file))?;
         self.set_absent(slot, batch_id);
@@ -347,7 +320,7 @@ impl FileTable {
 
     /// Forgets a retired record that no batch before `oldest_batch` can need. None while there is
     /// none; the descriptor, if it is idle, is the caller's to close.
-    pub fn drop_retired(&mut self, oldest_batch: u64) -> Option<Option<Descriptors>> {
+    pub fn drop_retired(&mut self, oldest_batch: u64) -> Option<Option<i32>> {
         let slot = self.retired.first().map(FileSlot)?;
         match self.records[slot.at()].standing {
             Standing::Retired { batch_id } if batch_id <= oldest_batch => Some(self.forget(slot)),
@@ -356,7 +329,7 @@ impl FileTable {
     }
 
     /// Forgets all files of an array, or all there are; `close` gets what is open and idle of them.
-    pub fn forget_array(&mut self, array_id: Option<u64>, mut close: impl FnMut(Descriptors)) {
+    pub fn forget_array(&mut self, array_id: Option<u64>, mut close: impl FnMut(i32)) {
         for slot in (0..self.records.len() as u32).map(FileSlot) {
             if array_id.is_none_or(|id| self.records[slot.at()].array_id == id) {
                 self.forget(slot).into_iter().for_each(&mut close);
@@ -408,7 +381,7 @@ impl FileTable {
     /// Forgets a file: whoever names it next looks at it anew. Index pages die with the epoch of
     /// its record. The descriptor, if it is idle, is the caller's to close; one in use is closed
     /// with its last lease.
-    pub fn forget(&mut self, slot: FileSlot) -> Option<Descriptors> {
+    pub fn forget(&mut self, slot: FileSlot) -> Option<i32> {
         self.leave(slot);
         self.cache.forget(slot.0);
         let record = &mut self.records[slot.at()];
@@ -452,14 +425,14 @@ impl FileTable {
     }
 
     /// Closes every idle descriptor: all of them, once no lease is out.
-    pub fn drain(&mut self) -> Option<Descriptors> {
+    pub fn drain(&mut self) -> Option<i32> {
         let idle = self.idle.first().map(FileSlot)?;
         self.take_descriptor(idle)
     }
 
     /// A record for a new file, and the descriptor of the file that it stood for before, which
     /// the worker closes that opens the new one. None while every record is leased.
-    fn add(&mut self, array_id: u64, file: u64) -> Option<(FileSlot, Option<Descriptors>)> {
+    fn add(&mut self, array_id: u64, file: u64) -> Option<(FileSlot, Option<i32>)> {
         let oldest = self.cache.oldest().map(FileSlot)?;
         let is_idle = self.records[oldest.at()].phase() == FilePhase::Idle;
         let descriptor = if is_idle { self.take_descriptor(oldest) } else { None };
@@ -472,7 +445,7 @@ impl FileTable {
         Some((slot, descriptor))
     }
 
-    fn take_descriptor(&mut self, slot: FileSlot) -> Option<Descriptors> {
+    fn take_descriptor(&mut self, slot: FileSlot) -> Option<i32> {
         assert!(self.records[slot.at()].phase() == FilePhase::Idle);
         self.idle.remove(slot.0);
         self.open_count -= 1;

@@ -3,10 +3,9 @@ use super::files::*;
 use crate::base::arena::Carver;
 use crate::base::indexes::FileSlot;
 use crate::os::FileStat;
-use crate::os::store::Descriptors;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-const OPEN: Descriptors = Descriptors { fd: 7, direct: None };
+const OPEN: i32 = 7;
 const STAT: FileStat = FileStat { modified_ns: 1, ..FileStat::of_bytes(9) };
 
 fn lease(files: &mut FileTable) -> Option<Lease> {

@@ -10,7 +10,7 @@ use crate::base::text::Tail;
 use crate::fail;
 use crate::loops::crc32c::crc32c;
 use crate::os::FileStat;
-use crate::os::store::{Descriptors, Fault, Path, Store};
+use crate::os::store::{Fault, Opened, Path, Store};
 use crate::read::Lease;
 use crate::read::pages::PAGE_BYTES;
 use crate::read::shard_index::{IndexPlace, Shard};
@@ -28,21 +28,17 @@ pub struct Located {
 
 /// Uses the lease: closes what it evicts, opens the file if it is not open, and compares with what
 /// the file looked like before.
-pub fn open_leased(
-    store: &Store,
-    path: &Path,
-    lease: &Lease,
-) -> Result<(Descriptors, FileStat), OpenFault> {
+pub fn open_leased(store: &Store, path: &Path, lease: &Lease) -> Result<Opened, OpenFault> {
     if let Some(evicted) = lease.evicted {
-        store.close_data(evicted);
+        store.close(evicted);
     }
     let (open, stat) = match lease.open {
-        Some(open) => (open, store.stat(open.fd, path).map_err(OpenFault::Store)?),
-        None => store.open_data(path).map_err(OpenFault::Store)?,
+        Some(open) => (open, store.stat(open, path).map_err(OpenFault::Store)?),
+        None => store.open(path).map_err(OpenFault::Store)?,
     };
     if lease.stat.is_some_and(|before| before != stat) {
         if lease.open.is_none() {
-            store.close_data(open);
+            store.close(open);
         }
         return Err(OpenFault::Changed);
     }

@@ -6,23 +6,15 @@
 //! staging then. Bytes that no chunk needs are read up to the store's gap: if that is 0, a byte
 //! that nobody needs ends a read.
 
-use crate::base::limits::DIRECT_ALIGN;
 use crate::base::math::align_up;
 use crate::base::version::Version;
 
-/// Alignment in the slab of a read through the page cache.
+/// Alignment in the slab of a read.
 const READ_ALIGN: u64 = 64;
 
-/// The staging that a read of `bytes` bytes at `offset` of its file takes: in front of its first
-/// byte, and altogether. Reads that may be direct bring whole pages, so they begin on one.
-///
-/// Worked example: 100 bytes at offset 5000 take 904 bytes in front, and one page altogether.
-pub fn staged_bytes(may_be_direct: bool, offset: u64, bytes: u64) -> (u64, u64) {
-    if !may_be_direct {
-        return (0, align_up(bytes, READ_ALIGN));
-    }
-    let front = offset % DIRECT_ALIGN;
-    (front, align_up(front + bytes, DIRECT_ALIGN))
+/// The staging that a read of so many bytes takes.
+pub fn staged_bytes(bytes: u64) -> u64 {
+    align_up(bytes, READ_ALIGN)
 }
 
 /// The bytes of one chunk in a file.
@@ -76,18 +68,6 @@ pub fn merge_pieces(
 mod tests {
     use super::*;
 
-    #[test]
-    fn staged_pages_hold_the_read_and_less_than_two_pages_more() {
-        assert_eq!(staged_bytes(true, 5000, 100), (904, 4096));
-        for (offset, bytes) in
-            (0..9000).step_by(89).flat_map(|at| [(at, 1), (at, 4096), (at, 9001)])
-        {
-            let (front, staged) = staged_bytes(true, offset, bytes);
-            assert!((offset - front).is_multiple_of(4096) && staged.is_multiple_of(4096));
-            assert!(front + bytes <= staged && staged < bytes + 2 * 4096);
-        }
-        assert_eq!(staged_bytes(false, 5000, 100), (0, 128));
-    }
     use std::vec::Vec;
 
     fn merged(pieces: &[(u64, u64, u64)], cap: u64) -> Vec<(usize, usize, u64)> {

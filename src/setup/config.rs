@@ -63,14 +63,6 @@ pub const DECODE_ON: u32 = 2;
 pub const NUMA_OFF: u32 = 1;
 /// `numa_strategy`: memory and threads go to `numa_node`. Not built yet.
 pub const NUMA_PIN: u32 = 2;
-/// `reader`: decide at open.
-pub const READER_AUTO: u32 = 0;
-/// `reader`: threads that wait in read calls.
-pub const READER_THREADS: u32 = 1;
-/// `reader`: one thread, many reads in flight through io_uring.
-pub const READER_URING: u32 = 2;
-/// `reader`: as READER_URING, past the page cache (O_DIRECT) if the bytes are not in it.
-pub const READER_DIRECT: u32 = 3;
 /// `on_consumer_lost`: the stream ends for all. Not built yet.
 pub const LOST_FAIL: u32 = 0;
 /// `on_consumer_lost`: its batches are dropped. Not built yet.
@@ -330,10 +322,9 @@ macro_rules! config_table {
         workers: WorkersHook = WorkersHook::NONE, Hook;
         /// Your profiler.
         profiler: ProfilerHook = ProfilerHook::NONE, Hook;
-        // Reading, and the driver.
-        /// `READER_`: who reads data that is not in the page cache.
-        reader: u32 = READER_AUTO, [0, READER_DIRECT]
-            => Choice READERS "who reads what is not cached";
+        // The driver.
+        /// Always 0.
+        reserved6: u32 = 0, [0, 0];
         /// Always 0.
         reserved2: u32 = 0, [0, 0];
         /// Path of the CUDA driver, up to 4,095 bytes and a NUL, read during the call alone; for
@@ -369,12 +360,11 @@ macro_rules! config_table {
         /// memory and workers is set.
         hook_stack_bytes: u64 = 0, [0, HOOK_STACK_BYTES_MAX]
             => Bytes "stack that hooks have on own threads; 0 = 256KiB";
-        /// Descriptors of data files that are kept open, two for each file with reader DIRECT. 0 =
-        /// derived: an eighth of RLIMIT_NOFILE, at least 64. Never more files than
-        /// n_chunk_layout_cache. Metadata, folders and io_uring take a few more, for a moment or
-        /// for good.
+        /// Data files that are kept open. 0 = derived: an eighth of RLIMIT_NOFILE, at least 64.
+        /// Never more than n_chunk_layout_cache. Metadata and folders take a few descriptors more,
+        /// for a moment.
         max_open_files: u32 = 0
-            => Count "descriptors of data files that are kept open; 0 = an eighth of the limit";
+            => Count "data files that are kept open; 0 = an eighth of the limit";
         /// 1: the library or plugin that holds wavetrain stays loaded until the process ends, once
         /// a loader was opened; 0: you close before you unload it. A program always stays.
         keep_loaded: u32 = 1, [0, 1] => Switch "the library stays loaded once it was used";

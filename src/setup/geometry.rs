@@ -6,7 +6,7 @@
 use crate::assemble::blanks::BLANKS_MAX;
 use crate::assemble::units::{chunk_records_max, outside_records_max};
 use crate::base::limits::{
-    BUFFER_ALIGN, DIRECT_ALIGN, MEMORY_PAGE_BYTES, METADATA_BYTES_MAX, RANK_MAX, SAMPLES_MAX,
+    BUFFER_ALIGN, MEMORY_PAGE_BYTES, METADATA_BYTES_MAX, RANK_MAX, SAMPLES_MAX,
     compressed_bytes_max, streams_max,
 };
 use crate::base::math::align_up;
@@ -84,7 +84,6 @@ impl Settings {
     pub fn floor_geometry(&self, target_bytes: impl Fn(u64) -> u64) -> Geometry {
         let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
         let small_bytes = chunk_bytes.min(SMALL_CHUNK_BYTES);
-        let read_more = if self.reads_direct { 2 * DIRECT_ALIGN } else { 0 };
         let large_count = if chunk_bytes > SMALL_CHUNK_BYTES { 2 } else { 0 };
         let large_bytes = large_count * pages(target_bytes(chunk_bytes));
         Geometry {
@@ -92,7 +91,7 @@ impl Settings {
             target_bytes: pages(target_bytes(small_bytes)),
             block_bytes: pages(target_bytes(small_bytes)),
             pool_bytes: large_bytes.max(METADATA_BYTES_MAX as u64),
-            slab_bytes: pages(compressed_bytes_max(chunk_bytes) + BUFFER_ALIGN.max(read_more)),
+            slab_bytes: pages(compressed_bytes_max(chunk_bytes) + BUFFER_ALIGN),
             device: self.floor_layout(),
         }
     }

@@ -73,12 +73,8 @@ pub struct Settings {
     pub decode_threads: u32,
     /// wavetrain's threads that wait for storage; 0 if the host's threads work.
     pub io_threads: u32,
-    /// Most reads in flight of the ring thread; 0: it does not exist.
-    pub ring_depth: u32,
     /// Most reads in flight of an asynchronous files hook; 0: it does not exist.
     pub async_depth: u32,
-    /// The ring reads past the page cache.
-    pub reads_direct: bool,
     /// Planned chunks that may wait for their place in a file to be known.
     pub window_chunks: u32,
     /// Chunk x sample pairs in a wave.
@@ -126,7 +122,6 @@ pub fn settings_from_config(
     let lookahead_samples = lookahead_samples(config, sample_bytes, why)?;
     let cache_memory_bytes = cache_memory_bytes(config.chunk_cache_bytes);
     let own_threads = config.thread_mode == config::THREADS_OWN;
-    let has_ring = matches!(config.reader, config::READER_URING | config::READER_DIRECT);
     let chunks = config.max_chunks_per_wave;
     let takes_parts = !config.fields.is_empty() || config.max_boxes_per_sample > 0;
     let boxes = config.samples_per_batch * boxes_per_sample;
@@ -144,9 +139,7 @@ pub fn settings_from_config(
         lookahead_samples,
         decode_threads: config.n_decode_threads,
         io_threads: if own_threads { config.n_io_threads } else { 0 },
-        ring_depth: if has_ring { 2 * config.n_io_threads } else { 0 },
         async_depth: if config.files.read_async.is_some() { 2 * config.n_io_threads } else { 0 },
-        reads_direct: config.reader == config::READER_DIRECT,
         window_chunks: 2 * chunks,
         pairs_per_wave: boxes + 2 * chunks,
         window_pairs: 2 * boxes + 4 * chunks,
@@ -176,7 +169,6 @@ fn check(config: &Config, why: &mut Why) -> Result<(), Status> {
     })?;
     check_hooks(config, why)?;
     check_built(config, why)?;
-    check_reader(config, why)?;
     let is_asked = config.device_decode == config::DECODE_ON;
     let has_none = config.backend == config::BACKEND_HOST;
     let text = "device_decode = on needs a device, but backend is host: take cuda or auto";
@@ -240,22 +232,6 @@ pub fn check_files(files: &FilesHook, why: &mut Why) -> Result<(), Status> {
     refuse(has_size != has_read, "files: size and read must be set together", why)?;
     let lacks_read = files.read_async.is_some() && !has_read;
     refuse(lacks_read, "files: read_async needs size and read beside it", why)
-}
-
-fn check_reader(config: &Config, why: &mut Why) -> Result<(), Status> {
-    let name = match config.reader {
-        config::READER_URING => "uring",
-        config::READER_DIRECT => "direct",
-        _ => return Ok(()),
-    };
-    let wrong = if config.thread_mode != config::THREADS_OWN {
-        "is a thread of its own, which only thread_mode = own has"
-    } else if config.files.size.is_some() {
-        "reads files, but the files hook is set"
-    } else {
-        return Ok(());
-    };
-    Err(fail!(why, Invalid, "reader = {name} {wrong}"))
 }
 
 /// Refuses what is not built by the name of the field, and of the choice if it has several.
@@ -379,8 +355,7 @@ impl Settings {
 
     /// Threads of ours.
     pub fn thread_count(&self) -> u32 {
-        let extra = u32::from(self.ring_depth > 0) + u32::from(self.is_cuda());
-        if self.is_threadless() { 0 } else { self.worker_count() + extra }
+        if self.is_threadless() { 0 } else { self.worker_count() + u32::from(self.is_cuda()) }
     }
 
     /// Whether the loader has no threads of its own: work happens on the host's.

@@ -12,7 +12,6 @@ use crate::base::math::index;
 use crate::base::text::Uri;
 use crate::cuda::Event;
 use crate::device::{SlabPart, Stream, UNIT_BYTES};
-use crate::read::staged_bytes;
 use crate::records::Part;
 use crate::records::grid::EdgeRun;
 use crate::records::{Destination, DeviceMemory, Fed, FedData};
@@ -26,8 +25,7 @@ use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 use core::slice;
 
 impl State {
-    /// The place in the staging slab of a read that the caller was handed, with what a direct read
-    /// brings around it.
+    /// The place in the staging slab of a read that the caller was handed.
     pub fn claim_read(
         &self,
         shared: &Shared,
@@ -36,11 +34,7 @@ impl State {
         read: &ReadOp,
     ) -> Claim<'static> {
         assert!(self.waves.phase(wave, op) == ReadPhase::Leased);
-        let (front, staged) = match shared.settings.reads_direct {
-            true => staged_bytes(true, read.offset, read.bytes),
-            false => (0, read.bytes),
-        };
-        let place = shared.tables.slab.part(read.slab_offset - front, staged);
+        let place = shared.tables.slab.part(read.slab_offset, read.bytes);
         // SAFETY: one job has a leased read, no two reads of a wave share a byte of its interval,
         // and nobody reads the bytes before the read is Here.
         unsafe { Claim::new(place) }

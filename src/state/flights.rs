@@ -1,76 +1,16 @@
-//! Reads that are under way outside of our threads: in the ring, and with the host.
+//! Reads that the host has begun and ends later.
 
 use crate::base::arena::{Carver, Claim};
 use crate::base::bill::Item;
 use crate::base::cache::Fifo;
 use crate::base::indexes::WaveIndex;
 use crate::base::math::index;
-use crate::base::status::Why;
 use crate::os::FileStat;
-use crate::os::store::Descriptors;
-use crate::os::uring::Waker;
 use crate::read::Lease;
-use crate::setup::config::{READER_AUTO, READER_THREADS};
 use crate::setup::settings::Settings;
-use crate::state::reading::Reading;
 use crate::wave::ReadOp;
 
-/// Where the ring thread is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sleep {
-    /// At work: it looks for reads before it sleeps.
-    Awake,
-    /// On its condition variable.
-    Idle,
-    /// On its way into the ring or there: only a wake of the ring reaches it.
-    InRing,
-    /// In the ring, and somebody has woken it.
-    Woken,
-}
-
-/// What the lock guards of the ring.
-pub struct RingState {
-    /// Reads that have to be waited for are the ring thread's.
-    pub is_live: bool,
-    /// READER_THREADS, _URING or _DIRECT.
-    pub reader: u32,
-    /// Why.
-    pub reason: Why,
-    pub depth: u32,
-    pub in_flight: u32,
-    /// The read in flight that was begun first, as of when the ring's thread looked last.
-    pub oldest: Option<Reading>,
-    pub sleep: Sleep,
-    pub waker: Option<Waker>,
-}
-
-impl RingState {
-    /// No ring yet.
-    pub fn new(settings: &Settings) -> RingState {
-        let mut reason = Why::new();
-        reason.push_str(match settings.config.reader {
-            READER_AUTO => "threads: auto, the fastest over all that was measured",
-            _ => "threads: asked for by the config",
-        });
-        RingState {
-            is_live: false,
-            reader: READER_THREADS,
-            reason,
-            depth: settings.ring_depth,
-            in_flight: 0,
-            oldest: None,
-            sleep: Sleep::Awake,
-            waker: None,
-        }
-    }
-
-    /// Whether the ring thread could take another read.
-    pub fn has_room(&self) -> bool {
-        self.is_live && self.in_flight < self.depth
-    }
-}
-
-/// A read that is under way: in the ring, or with the host.
+/// A read that is under way.
 pub struct Flight {
     pub wave: WaveIndex,
     pub op: u32,
@@ -79,7 +19,7 @@ pub struct Flight {
     pub target: Claim<'static>,
     pub lease: Lease,
     /// The open file, and what it looked like: what the lease is ended with.
-    pub open: Descriptors,
+    pub open: i32,
     pub stat: Option<FileStat>,
     pub start_ns: u64,
 }

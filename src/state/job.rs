@@ -23,8 +23,6 @@ pub enum Role {
     Io,
     /// Everything, on a thread of the host's.
     Both,
-    /// Read what has to be waited for through the ring, of files that are open.
-    Ring,
     /// Submit to the device and look what is done.
     Device,
 }

@@ -4,14 +4,13 @@
 //! threads that sleep for it are signalled right before the lock is given up, or before it is
 //! waited with; later would touch what a close in another thread has freed.
 //!
-//! Order of locks: a worker, a draft or the ring's places first, then the state; never two of the
+//! Order of locks: a worker or a draft first, then the state; never two of the
 //! same.
 
 use crate::base::arena::span_of;
 use crate::cuda::HAS_DEVICES;
 use crate::os::sync::{Condvar, Guard, Mutex};
 use crate::state::State;
-use crate::state::flights::Sleep;
 use crate::state::job::Role;
 use crate::state::shared::Shared;
 use core::ops::{Deref, DerefMut, Range};
@@ -23,8 +22,6 @@ pub enum Condition {
     Decode,
     /// A job for a thread that may wait for storage.
     Io,
-    /// A read for the ring's thread.
-    Ring,
     /// Something for the device's thread.
     Device,
     /// A batch to pop.
@@ -109,8 +106,8 @@ impl Lock {
         if wakes.bits == 0 {
             return;
         }
-        use Condition::{Batch, Decode, Device, Idle, Io, Ring, Space};
-        for condition in [Decode, Io, Ring, Device, Batch, Space, Idle] {
+        use Condition::{Batch, Decode, Device, Idle, Io, Space};
+        for condition in [Decode, Io, Device, Batch, Space, Idle] {
             if wakes.has(condition) {
                 self.condition(condition).broadcast();
             }
@@ -139,16 +136,6 @@ impl Lock {
         if state.threads.idle_io > 0 && !state.threads.is_io_waking && has_work(state, Role::Io) {
             state.threads.is_io_waking = true;
             self.condition(Condition::Io).signal();
-        }
-        match (state.ring.sleep, state.ring.waker) {
-            (Sleep::Idle, _) if has_work(state, Role::Ring) => {
-                self.condition(Condition::Ring).signal();
-            }
-            (Sleep::InRing, Some(waker)) if has_work(state, Role::Ring) => {
-                state.ring.sleep = Sleep::Woken;
-                waker.wake();
-            }
-            _ => {}
         }
         if HAS_DEVICES && state.device.is_idle && has_work(state, Role::Device) {
             self.condition(Condition::Device).signal();

@@ -36,12 +36,11 @@ use crate::fail;
 use crate::intake::arrays::Arrays;
 use crate::intake::parts::PartTable;
 use crate::intake::queue::Queue;
-use crate::os::store::Descriptors;
 use crate::read::{FileTable, FolderTable, PageCache, Requests};
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
 use crate::state::device::DeviceState;
-use crate::state::flights::{AsyncReads, RingState};
+use crate::state::flights::AsyncReads;
 use crate::state::host_threads::HostThreads;
 use crate::state::lock::{Condition, Lock, Locked, Wakes};
 use crate::state::reading::Reading;
@@ -203,8 +202,6 @@ pub struct State {
     pub loads_wait_since: Option<u64>,
     /// The common scratch.
     pub pool: Pool,
-    /// The ring of reads.
-    pub ring: RingState,
     /// Reads that the host will complete.
     pub async_reads: AsyncReads,
     /// Worker contexts that are free, if the host's threads work.
@@ -273,7 +270,6 @@ impl State {
             miss_weight: 0,
             loads_wait_since: None,
             pool: Pool::carve(carver, common_scratch),
-            ring: RingState::new(settings),
             async_reads: AsyncReads::carve(carver, settings),
             contexts: Fifo::carve_full(carver, Item::Workers, settings.worker_count()),
             host: HostThreads::carve(carver, settings),
@@ -421,7 +417,7 @@ impl State {
 
     /// A file is not what it was: what is known of it, and what was decoded of it, is forgotten.
     /// Gives the descriptors to close.
-    pub fn forget_file(&mut self, slot: FileSlot) -> Option<Descriptors> {
+    pub fn forget_file(&mut self, slot: FileSlot) -> Option<i32> {
         let (array_id, file) = self.files.name(slot);
         self.chunks.invalidate(|key| (key.array_id, key.file) == (array_id, file));
         self.files.forget(slot)

@@ -40,7 +40,7 @@ impl Reading {
 }
 
 impl State {
-    /// The read that has been waited for the longest: by a thread, by the ring, or by the host.
+    /// The read that has been waited for the longest: by a thread or by the host.
     pub fn longest_reading(&self) -> Option<Reading> {
         let with_host = self.async_reads.places.iter().flatten();
         let with_host = with_host.filter(|read| !read.is_dropped).map(|read| Reading {
@@ -49,6 +49,6 @@ impl State {
             file: Some(read.flight.read.file),
         });
         let of_threads = self.readings.iter().flatten().copied();
-        of_threads.chain(with_host).chain(self.ring.oldest).min_by_key(|read| read.since_ns)
+        of_threads.chain(with_host).min_by_key(|read| read.since_ns)
     }
 }

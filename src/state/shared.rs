@@ -15,8 +15,8 @@ use crate::os::asked::Asked;
 use crate::os::folder::Folder;
 use crate::os::profiler::Profiler;
 use crate::os::sink::Sink;
-use crate::os::store::{Descriptors, Path, Store};
-use crate::read::{Folder as FileFolder, staged_bytes};
+use crate::os::store::{Path, Store};
+use crate::read::Folder as FileFolder;
 use crate::records::grid::EdgeRun;
 use crate::records::{ArrayRecord, BoxRecord, Destination, Fed, Part};
 use crate::setup::config::ON_ERROR_SKIP;
@@ -26,7 +26,7 @@ use crate::setup::settings::Settings;
 use crate::source::paths::{folder_path, write_file_path};
 use crate::state::Pass;
 use crate::state::slab_writer::Tiles;
-use crate::wave::{ReadOp, WaveTables, Way};
+use crate::wave::{WaveTables, Way};
 use arrayvec::ArrayVec;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
@@ -152,9 +152,9 @@ impl Shared {
         folder_path(self.array_uri(array), record, folder)
     }
 
-    pub fn close_forgotten(&self, open: Option<Descriptors>) {
+    pub fn close_forgotten(&self, open: Option<i32>) {
         if let Some(open) = open {
-            self.store.close_data(open);
+            self.store.close(open);
         }
     }
 
@@ -226,11 +226,6 @@ impl Shared {
     pub fn merges(&self) -> (u64, u64) {
         let (gap_bytes, read_bytes_max) = self.store.row.merges;
         (gap_bytes, read_bytes_max.min(self.settings.config.max_read_op_bytes))
-    }
-
-    /// Bytes that are staged before those of a read: of the page that a direct read begins with.
-    pub fn read_front(&self, read: &ReadOp) -> u64 {
-        staged_bytes(self.settings.reads_direct, read.offset, read.bytes).0
     }
 
     /// Row of a stream of a slab.

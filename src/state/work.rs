@@ -35,7 +35,7 @@ pub enum Work {
     Parts,
     /// Answer a lookup.
     LookUp,
-    /// Read what the ring or the host did not bring.
+    /// Read what the host did not bring.
     IoRead,
     /// Read what has to be waited for.
     WaitingRead,
@@ -91,6 +91,7 @@ impl State {
             works.add(Work::Parts, self.parts.has_slice());
             works.add(Work::LookUp, self.requests.has_queued());
             works.add(Work::IoRead, self.waves.each_active().any(|wave| !wave.for_io.is_empty()));
+            works.add(Work::WaitingRead, self.has_waiting_read(shared));
         }
         // Looks at paths need no wait if reads of bytes need none: whoever plans then also looks,
         // and no other thread is woken for it.
@@ -99,12 +100,6 @@ impl State {
             works.add(Work::Look, self.requests.has_looks());
             works.add(Work::LookArray, self.arrays.has_looks());
         }
-        let reads_waiting = match role {
-            Role::Ring => self.ring.has_room(),
-            Role::Io | Role::Both => !self.ring.is_live,
-            _ => false,
-        };
-        works.add(Work::WaitingRead, reads_waiting && self.has_waiting_read(shared));
         let is_for_device = matches!(role, Role::Device | Role::Both);
         works.add(Work::Device, is_for_device && self.has_device_work(shared, role));
         works

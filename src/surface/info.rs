@@ -97,7 +97,7 @@ fn fit_chunks<'a>(
     scratch: &mut [u8],
     why: &mut Why,
 ) -> Result<(), Status> {
-    let (store, asked) = (Store::new(&SYSTEM, config.files, false), Asked(config.source));
+    let (store, asked) = (Store::new(&SYSTEM, config.files), Asked(config.source));
     let (mut normal, mut record) = (Uri::new(), ArrayRecord::EMPTY);
     let mut parts = 0;
     for number in 0..count {
@@ -150,7 +150,7 @@ pub fn fill_node(
     why: &mut Why,
 ) -> Result<(), Status> {
     let _uncancelled = Uncancelled::enter();
-    let (store, asked) = (Store::new(&SYSTEM, *files, false), Asked(SourceHook::NONE));
+    let (store, asked) = (Store::new(&SYSTEM, *files), Asked(SourceHook::NONE));
     let (mut normal, mut record) = (Uri::new(), ArrayRecord::EMPTY);
     let target = (&mut normal, &mut record);
     match read(uri, (&store, &asked), target, (scratch, knows_groups), why)? {

@@ -1,11 +1,10 @@
-/* no_alloc.c STORES BATCHES READER [seccomp]: after open nothing allocates or maps, whatever the
+/* no_alloc.c STORES BATCHES [seccomp]: after open nothing allocates or maps, whatever the
  * data does.
  *
  * Streams random boxes of more arrays, shards and index pages than any cache holds, some of them
  * damaged, missing or out of range, with on_error = skip, and checks every element. Without
  * "seccomp" the malloc family is counted from open to close; with it the kernel kills the process
  * at the first mmap, munmap, mremap, brk or clone after open, and the program ends without close.
- * READER is the number of a WAVETRAIN_READER_.
  */
 #define _GNU_SOURCE
 #include "check.h"
@@ -85,9 +84,9 @@ static void push_some(wavetrain_loader loader, uint64_t *next, uint64_t limit) {
 
 int main(int argc, char **argv) {
     static char output[4096];
-    CHECK(argc >= 4);
+    CHECK(argc >= 3);
     const uint64_t batches = strtoull(argv[2], NULL, 10);
-    const int filtered = argc > 4;
+    const int filtered = argc > 3;
     setvbuf(stdout, output, _IOFBF, sizeof output);
     for (int volume = 0; volume < VOLUMES; volume++)
         snprintf(uris[volume], sizeof uris[volume], "%s/volume%d", argv[1], volume);
@@ -103,15 +102,9 @@ int main(int argc, char **argv) {
     config.n_shard_index_cache = 8;
     config.n_chunk_layout_cache = 8;
     config.max_chunk_uncompressed_bytes = 1 << 16;
-    config.reader = (uint32_t)strtoul(argv[3], NULL, 10);
     wavetrain_error error = { .struct_size = sizeof error };
     wavetrain_loader loader;
-    const wavetrain_status opened = wavetrain_open(&config, &loader, &error);
-    if (opened == WAVETRAIN_UNSUPPORTED && config.reader >= WAVETRAIN_READER_URING) {
-        printf("skipped: %s\n", error.text);
-        return EXIT_SKIPPED;
-    }
-    CHECK_OK(opened, error);
+    CHECK_OK(wavetrain_open(&config, &loader, &error), error);
 
     if (filtered)
         forbid_memory();
@@ -142,7 +135,6 @@ int main(int argc, char **argv) {
     stats.struct_size = sizeof stats;
     CHECK_STATUS(wavetrain_stats(loader, &stats), WAVETRAIN_OK);
     CHECK(stats.batches_emitted == batches && stats.samples_failed == failed);
-    CHECK(stats.reader == (config.reader == 0 ? WAVETRAIN_READER_THREADS : config.reader));
     /* The test tests something: every kind was there, and every cache was too small. */
     for (int kind = 0; kind < KINDS; kind++)
         CHECK(seen[kind] > 0);

@@ -14,9 +14,7 @@ use std::ffi::{CStr, CString, c_void};
 use std::sync::OnceLock;
 use std::time::Instant;
 use wavetrain::abi::{HostJob, WorkersHook};
-use wavetrain::config::{
-    BACKEND_CUDA, BACKEND_HOST, Config, READER_DIRECT, READER_URING, THREADS_HOOK, THREADS_PUMP,
-};
+use wavetrain::config::{BACKEND_CUDA, BACKEND_HOST, Config, THREADS_HOOK, THREADS_PUMP};
 use wavetrain::cuda::{Driver, DriverPath};
 use wavetrain::loader::{Batch, Failure, Loader, Pop, Request};
 use wavetrain::os::{Os, SYSTEM};
@@ -153,10 +151,7 @@ pub fn stream(config: &Config, jobs: &[Job]) -> usize {
             device.max_host_memory_bytes += DEVICE_BYTES;
         }
         assert_eq!(stream_as_configured(&device, jobs), bytes);
-        // Rings are threads of ours.
-        let needs_threads = matches!(config.reader, READER_URING | READER_DIRECT);
         match pick(jobs) % 8 {
-            _ if needs_threads => {}
             0 => assert_eq!(stream_by_polls_alone(&in_hook_mode(&device), jobs, || ()), bytes),
             1 => {
                 let pumped = Config { thread_mode: THREADS_PUMP, ..device };

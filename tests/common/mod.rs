@@ -24,7 +24,6 @@ pub mod oracle;
 pub mod pack;
 pub mod platform;
 pub mod replay;
-pub mod ring;
 pub mod samples;
 pub mod store;
 pub mod surface;

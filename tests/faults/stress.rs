@@ -18,16 +18,12 @@ use crate::common::digest::digest;
 use crate::common::drive::{Dice, on_named_device, samples};
 use crate::common::fixtures::Scratch;
 use crate::common::hook::with_hook;
-use crate::common::ring::is_supported;
 use std::collections::{HashMap, VecDeque};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 use wavetrain::abi::Memory;
-use wavetrain::config::{
-    Config, MISSING_ERROR, ON_ERROR_SKIP, PAD_NONE, READER_AUTO, READER_DIRECT, READER_THREADS,
-    READER_URING, THREADS_OWN, THREADS_PUMP,
-};
+use wavetrain::config::{Config, MISSING_ERROR, ON_ERROR_SKIP, PAD_NONE, THREADS_PUMP};
 use wavetrain::loader::{Batch, Failure, Loader, Pop, Request};
 use wavetrain::os::{Errno, Os, SYSTEM};
 use wavetrain::records::Dtype;
@@ -51,11 +47,6 @@ static OS: Os = Os {
     },
     open_directory: |path| {
         let opened = (SYSTEM.open_directory)(path);
-        FILES.fetch_add(opened.is_ok() as i64, SeqCst);
-        opened
-    },
-    open_direct: |path| {
-        let opened = (SYSTEM.open_direct)(path);
         FILES.fetch_add(opened.is_ok() as i64, SeqCst);
         opened
     },
@@ -164,19 +155,11 @@ fn draw_config(dice: &mut Dice, shape: &[u64; 3]) -> Config {
     };
     config.sample_shape[..3].copy_from_slice(shape);
     let has_hook = dice.range(0, 4) == 0;
-    if !has_hook && config.thread_mode == THREADS_OWN && has_io_uring() {
-        config.reader = pick(dice, &[READER_AUTO, READER_THREADS, READER_URING, READER_DIRECT]);
-    }
     config = on_named_device(config);
     let spare = pick(dice, &[0, 0, 4096, 40 << 20]);
     // Threads that call a hook have larger stacks.
     let config = if has_hook { with_hook(config) } else { config };
     Config { max_host_memory_bytes: floor_bytes(&config) + spare, ..config }
-}
-
-fn has_io_uring() -> bool {
-    static FOUND: OnceLock<bool> = OnceLock::new();
-    *FOUND.get_or_init(is_supported)
 }
 
 /// The least memory that the config can be opened with.

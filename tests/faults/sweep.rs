@@ -10,7 +10,7 @@
 //!   reads as the fill value, and what fails is a sample that needs a file that was hit, with a
 //!   text that names the file;
 //! - an error stays until reset, and after reset the same loader streams everything;
-//! - descriptors, blocks, rings and threads are given back, each once, when close has returned.
+//! - descriptors, blocks and threads are given back, each once, when close has returned.
 //!
 //! Where a driver is named, batches lie on its device, and all of that holds there too.
 //! `WAVETRAIN_FAULTS_WIDE=1` tries every n in every scene instead of a sample of them.
@@ -21,16 +21,13 @@ mod seam;
 mod world;
 
 use crate::common::drive::{Dice, Job, PATIENCE_NS, config, on_named_device, samples};
-use crate::common::ring::is_supported;
 use judge::judge;
 use seam::{CALLS, Call, Extent, Fault, OS, Plan, Record};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 use wavetrain::abi::{FilesHook, MemoryHook};
-use wavetrain::config::{
-    Config, MISSING_ERROR, ON_ERROR_SKIP, READER_DIRECT, READER_THREADS, READER_URING, THREADS_PUMP,
-};
+use wavetrain::config::{Config, MISSING_ERROR, ON_ERROR_SKIP, THREADS_PUMP};
 use wavetrain::loader::{Failure, Loader, Pop, Request, memory_need};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
@@ -83,7 +80,6 @@ fn base_config() -> Config {
         max_read_op_bytes: 256,
         n_shard_index_cache: 4,
         lookahead_samples: 16,
-        reader: READER_THREADS,
         ..config(Dtype::U16, &SHAPE, SAMPLES_PER_BATCH)
     }
 }
@@ -114,7 +110,6 @@ fn faults(call: Call) -> Vec<Fault> {
         Call::Open => {
             errnos(&[EIO, ENOENT, ENOTDIR, EACCES, EMFILE, ENFILE, ESTALE, ENOMEM, ELOOP])
         }
-        Call::OpenDirect => errnos(&[EIO, ENOENT, EINVAL, EMFILE, ESTALE]),
         Call::OpenDirectory => errnos(&[EIO, ENOENT, ENOTDIR, EACCES, EMFILE, ENFILE, ESTALE]),
         Call::ReadDirectory => errnos(&[EIO, ENOMEM]),
         Call::Stat => {
@@ -132,19 +127,6 @@ fn faults(call: Call) -> Vec<Fault> {
         Call::Read => {
             let mut faults = errnos(&[EIO, ESTALE, ENOMEM]);
             faults.extend([Fault::OneByte, Fault::Half, Fault::Ends, Fault::Interrupted(5)]);
-            faults
-        }
-        Call::RingOpen => errnos(&[ENOSYS, EPERM, ENOMEM, EMFILE]),
-        Call::RingRegister => errnos(&[ENOMEM, EFAULT]),
-        Call::RingEnter => {
-            let mut faults = errnos(&[EAGAIN, EBUSY, ENOMEM, EIO]);
-            faults.extend([Fault::Interrupted(5), Fault::Fewer]);
-            faults
-        }
-        Call::RingRead => {
-            let mut faults =
-                errnos(&[EIO, ESTALE, EINTR, EAGAIN, ECANCELED, EINVAL, EOPNOTSUPP, ENOMEM]);
-            faults.extend([Fault::OneByte, Fault::Half, Fault::Ends]);
             faults
         }
         Call::Alloc => vec![Fault::Fails(ENOMEM), Fault::Misaligned],
@@ -165,26 +147,22 @@ fn faults(call: Call) -> Vec<Fault> {
     };
     let waits = [Call::Open, Call::Stat, Call::StatPath, Call::StatLink, Call::Probe, Call::Read];
     let hooks = [Call::HookSize, Call::HookRead, Call::HookReadAsync];
-    if waits.contains(&call) || hooks.contains(&call) || call == Call::RingEnter {
+    if waits.contains(&call) || hooks.contains(&call) {
         faults.push(Fault::Slow);
     }
     faults
 }
 
 /// Which calls may go on going wrong: not reads that never bring more than a byte of a file, which
-/// only take long, not waits of a ring, whose loader pauses before it gives the ring up, and not
-/// reads that a host keeps, which take their places for good.
+/// only take long, and not reads that a host keeps, which take their places for good.
 fn extents(call: Call, fault: Fault) -> &'static [Extent] {
     match (call, fault) {
         (_, Fault::Interrupted(_) | Fault::Slow) | (Call::Map | Call::Alloc, _) => &[Extent::Once],
-        (Call::RingEnter, _) | (_, Fault::Held) => &[Extent::Once],
-        (Call::RingRead, Fault::Fails(libc::EINTR | libc::EAGAIN | libc::ECANCELED)) => {
-            &[Extent::Once, Extent::File]
-        }
-        (Call::Stat | Call::Probe | Call::Read | Call::RingRead, Fault::Fails(libc::ESTALE)) => {
+        (_, Fault::Held) => &[Extent::Once],
+        (Call::Stat | Call::Probe | Call::Read, Fault::Fails(libc::ESTALE)) => {
             &[Extent::Once, Extent::Descriptor, Extent::File, Extent::Onward]
         }
-        (Call::Thread | Call::RingOpen | Call::RingRegister, _) => &[Extent::Once, Extent::Onward],
+        (Call::Thread, _) => &[Extent::Once, Extent::Onward],
         _ => &[Extent::Once, Extent::File, Extent::Onward],
     }
 }
@@ -539,22 +517,6 @@ fn streams_that_open_their_files_again_and_again_bear_every_fault() {
         ..base_config()
     };
     sweep_one(scene("small caches", true, (4, 6), config));
-}
-
-#[test]
-fn rings_bear_every_fault() {
-    if is_supported() {
-        let config = Config { reader: READER_URING, ..base_config() };
-        sweep_one(scene("uring", true, (4, 6), config));
-    }
-}
-
-#[test]
-fn direct_reads_bear_every_fault() {
-    if is_supported() {
-        let config = Config { reader: READER_DIRECT, ..base_config() };
-        sweep_one(scene("direct", true, (4, 6), config));
-    }
 }
 
 #[test]

@@ -3,12 +3,11 @@
 
 use crate::common::drive::{Job, config, stream_through};
 use crate::common::fixtures::Scratch;
-use crate::common::ring::is_supported;
 use crate::common::synth::Meta;
 use std::fs;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
-use wavetrain::config::{Config, READER_DIRECT};
+use wavetrain::config::Config;
 use wavetrain::loader::Loader;
 use wavetrain::os::{Os, SYSTEM};
 use wavetrain::records::Dtype;
@@ -22,7 +21,6 @@ static TURN: Mutex<()> = Mutex::new(());
 
 static COUNTED: Os = Os {
     open: |path| (SYSTEM.open)(path).inspect(|_| _ = OPEN.fetch_add(1, SeqCst)),
-    open_direct: |path| (SYSTEM.open_direct)(path).inspect(|_| _ = OPEN.fetch_add(1, SeqCst)),
     open_directory: |path| (SYSTEM.open_directory)(path).inspect(|_| _ = OPEN.fetch_add(1, SeqCst)),
     close: |fd| {
         OPEN.fetch_sub(1, SeqCst);
@@ -51,7 +49,6 @@ fn kept(job: &Job, limit: u64, more: &Config) -> i64 {
     let config = Config {
         n_chunk_layout_cache: more.n_chunk_layout_cache,
         max_open_files: more.max_open_files,
-        reader: more.reader,
         ..config(Dtype::U16, &[u64::from(FILES), 4], 1)
     };
     let loader = Loader::open_on(&COUNTED, &config).unwrap_or_else(|failure| panic!("{failure}"));
@@ -82,20 +79,5 @@ fn a_loader_keeps_an_eighth_of_the_descriptors_64_at_least_or_what_the_config_sa
         (1024, Config { n_chunk_layout_cache: 32, ..given(200) }, 32),
     ] {
         assert_eq!(kept(&job, limit, &config), expected, "{limit} {}", config.max_open_files);
-    }
-}
-
-#[test]
-fn a_file_that_is_read_past_the_page_cache_counts_twice() {
-    let _turn = TURN.lock().unwrap();
-    if !is_supported() {
-        return;
-    }
-    let scratch = Scratch::new();
-    let job = wide_job(&scratch);
-    let direct = Config { reader: READER_DIRECT, ..Config::default() };
-    for (config, most) in [(direct, 128), (Config { max_open_files: 20, ..direct }, 20)] {
-        let kept = kept(&job, 1024, &config);
-        assert!((most / 2..=most).contains(&kept), "{kept} of {most}");
     }
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use wavetrain::abi::{Error, LogHook, MemoryHook, Stats};
 use wavetrain::batch::exports::DlManagedTensorVersioned;
-use wavetrain::config::{Config, READER_URING, THREADS_OWN, THREADS_PUMP, UNTIL_RELEASED};
+use wavetrain::config::{Config, THREADS_OWN, THREADS_PUMP, UNTIL_RELEASED};
 use wavetrain::loader::{Loader, memory_need};
 use wavetrain::os::{Errno, Os, SYSTEM};
 use wavetrain::records::Dtype;
@@ -205,25 +205,23 @@ fn resident_bytes() -> u64 {
 fn one_tensor_of_a_closed_loader_keeps_its_16_kib_and_no_thread_and_no_descriptor() {
     alone(|| {
         let array = array("one");
-        for reader in [0, READER_URING] {
-            let before = (entries("/proc/self/task"), entries("/proc/self/fd"));
-            let resident = resident_bytes();
-            let loader = open(&SYSTEM, &Config { reader, ..config() });
-            let tensor = one_tensor(&loader, &array);
-            assert!(entries("/proc/self/fd") > before.1 + 200, "the files are open");
-            assert!(resident_bytes() > resident + (100 << 20), "the memory is there");
-            assert_eq!(loader.close(PATIENCE_NS), (AGAIN, 1));
-            assert_eq!((entries("/proc/self/task"), entries("/proc/self/fd")), before);
-            let kept = resident_bytes().saturating_sub(resident);
-            if cfg!(wavetrain_sanitizer) {
-                println!("skipped: {kept} bytes are kept, the sanitizer's shadow memory included");
-            } else {
-                assert!(kept < SLOT_BYTES + RECORDS_BYTES + (1 << 20), "{kept} bytes are kept");
-            }
-            tensor.check(7);
-            tensor.delete();
-            assert_eq!(loader.close(0), (OK, 0));
+        let before = (entries("/proc/self/task"), entries("/proc/self/fd"));
+        let resident = resident_bytes();
+        let loader = open(&SYSTEM, &config());
+        let tensor = one_tensor(&loader, &array);
+        assert!(entries("/proc/self/fd") > before.1 + 200, "the files are open");
+        assert!(resident_bytes() > resident + (100 << 20), "the memory is there");
+        assert_eq!(loader.close(PATIENCE_NS), (AGAIN, 1));
+        assert_eq!((entries("/proc/self/task"), entries("/proc/self/fd")), before);
+        let kept = resident_bytes().saturating_sub(resident);
+        if cfg!(wavetrain_sanitizer) {
+            println!("skipped: {kept} bytes are kept, the sanitizer's shadow memory included");
+        } else {
+            assert!(kept < SLOT_BYTES + RECORDS_BYTES + (1 << 20), "{kept} bytes are kept");
         }
+        tensor.check(7);
+        tensor.delete();
+        assert_eq!(loader.close(0), (OK, 0));
     });
 }
 
@@ -291,10 +289,9 @@ fn check_late_calls(loader: &Open, held: u64, tag: u64) {
 #[test]
 fn late_calls_work_as_before_in_every_mode() {
     let array = array("late");
-    let modes = [(THREADS_OWN, 0), (THREADS_OWN, READER_URING), (THREADS_PUMP, 0)];
-    for (thread_mode, reader) in modes {
+    for thread_mode in [THREADS_OWN, THREADS_PUMP] {
         for (digest, max_boxes_per_sample) in [(0, 0), (1, 2)] {
-            let config = Config { thread_mode, reader, digest, max_boxes_per_sample, ..config() };
+            let config = Config { thread_mode, digest, max_boxes_per_sample, ..config() };
             let loader = open(&SEEN, &config);
             let held = batch(&loader, &array, 3);
             (4..8).for_each(|tag| push(&loader, &array, tag));

@@ -9,7 +9,7 @@ use crate::common::store::{Spec, value};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use wavetrain::config::{Config, READER_DIRECT, READER_THREADS, READER_URING};
+use wavetrain::config::Config;
 use wavetrain::loader::{Failure, Loader, Pop, Request};
 use wavetrain::os::{Errno, Os, SYSTEM};
 use wavetrain::status::Status;
@@ -165,7 +165,6 @@ fn interrupted<T>(call: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
 /// A file system whose every call a signal may end, as on a FUSE mount.
 static INTERRUPTED: Os = Os {
     open: |path| interrupted(|| (SYSTEM.open)(path)),
-    open_direct: |path| interrupted(|| (SYSTEM.open_direct)(path)),
     open_directory: |path| interrupted(|| (SYSTEM.open_directory)(path)),
     read_directory: |fd, target| interrupted(|| (SYSTEM.read_directory)(fd, target)),
     stat: |fd| interrupted(|| (SYSTEM.stat)(fd)),
@@ -179,10 +178,8 @@ fn calls_that_a_signal_ends_are_made_again() {
     let array = array("interrupted");
     // Absent chunks are looked for, too.
     std::fs::remove_file(store::shard_path(&array, [1; 3])).unwrap();
-    for reader in [READER_THREADS, READER_URING, READER_DIRECT] {
-        let failed = stream_any(&INTERRUPTED, &Config { reader, ..config() }, &array);
-        assert!(failed.is_none(), "{reader}: {failed:?}");
-    }
+    let failed = stream_any(&INTERRUPTED, &config(), &array);
+    assert!(failed.is_none(), "{failed:?}");
     // A folder of numbered files is listed.
     let folder = array.join("numbered");
     std::fs::create_dir(&folder).unwrap();
@@ -198,8 +195,6 @@ fn calls_that_a_signal_ends_are_made_again() {
 fn stream_any(os: &'static Os, config: &Config, uri: &Path) -> Option<Failure> {
     let loader = match Loader::open_on(os, config) {
         Ok(loader) => loader,
-        // A system without io_uring.
-        Err(failure) if failure.status == Status::Unsupported => return None,
         Err(failure) => return Some(failure),
     };
     let uri = uri.to_str().unwrap();

@@ -10,7 +10,7 @@ use crate::common::synth::Meta;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::{Condvar, Mutex};
 use wavetrain::abi::{FilesHook, SourceHook, SourceInfo};
-use wavetrain::config::{Config, READER_THREADS};
+use wavetrain::config::Config;
 use wavetrain::loader::{Loader, Pop, Request};
 use wavetrain::os::{Os, SYSTEM};
 use wavetrain::records::Dtype;
@@ -253,7 +253,7 @@ static SLOW: Os = Os {
 fn starved_names_a_file_of_a_slow_disk() {
     let scratch = Scratch::new();
     let uri = array(&scratch).uri;
-    let config = Config { reader: READER_THREADS, ..config(Dtype::U16, &[8, 8], 1) };
+    let config = config(Dtype::U16, &[8, 8], 1);
     let loader = Loader::open_on(&SLOW, &config).unwrap_or_else(|failure| panic!("{failure}"));
     push(&loader, &uri);
     // The read may not have begun: then its index is looked up, or the next batch planned.

@@ -1,13 +1,12 @@
 //! Transposed chunks and shards in shards come out as they went in: every axis order, level, index
-//! form, element size, missing part, cache size and reader.
+//! form, element size, missing part and cache size.
 
 use crate::common::drive::{Dice, Job, Span, config, stream, stream_as_configured};
 use crate::common::fixtures::{self, Scratch, Store};
 use crate::common::layers::{IndexForm, Layer, Layered, places};
 use crate::common::oracle::Image;
-use crate::common::ring::is_supported;
 use std::sync::Arc;
-use wavetrain::config::{Config, MISSING_ERROR, READER_DIRECT, READER_URING, THREADS_PUMP};
+use wavetrain::config::{Config, MISSING_ERROR, THREADS_PUMP};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 
@@ -69,16 +68,6 @@ fn one_of_everything_is_enough_in_pump_mode() {
 fn forms_are_kept_in_the_chunk_cache() {
     for bytes in [64 << 10, 4 << 20] {
         stream_forms(|config| config.chunk_cache_bytes = bytes);
-    }
-}
-
-#[test]
-fn forms_are_read_by_the_ring_and_past_the_page_cache() {
-    if !is_supported() {
-        return;
-    }
-    for reader in [READER_URING, READER_DIRECT] {
-        stream_forms(|config| config.reader = reader);
     }
 }
 

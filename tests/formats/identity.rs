@@ -7,10 +7,9 @@ use crate::common::drive::{
 };
 use crate::common::fixtures::{self, Scratch, Store};
 use crate::common::oracle::{Image, cast, has_cast};
-use crate::common::ring::is_supported;
 use crate::common::synth::{ABSENT, Meta, index_bytes, shard_bytes};
 use std::sync::Arc;
-use wavetrain::config::{Config, READER_DIRECT, READER_THREADS, READER_URING, THREADS_PUMP};
+use wavetrain::config::{Config, THREADS_PUMP};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 
@@ -152,16 +151,6 @@ fn rectilinear_chunks_are_kept_decoded_and_used_again() {
             config.chunk_cache_bytes = bytes;
             config.lookahead_samples = 40;
         });
-    }
-}
-
-#[test]
-fn every_reader_reads_rectilinear_files() {
-    for reader in [READER_THREADS, READER_URING, READER_DIRECT] {
-        if reader == READER_URING && !is_supported() {
-            continue;
-        }
-        stream_rectilinear(|config| config.reader = reader);
     }
 }
 

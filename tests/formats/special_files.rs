@@ -3,14 +3,13 @@
 
 use crate::common::drive::{Job, PATIENCE_NS, Span, config, first_failure, open};
 use crate::common::fixtures::Scratch;
-use crate::common::ring::is_supported;
 use crate::common::synth::Meta;
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use wavetrain::config::{Config, READER_DIRECT, READER_URING, THREADS_PUMP};
+use wavetrain::config::{Config, THREADS_PUMP};
 use wavetrain::loader::{self, Node, SCRATCH_BYTES};
 use wavetrain::records::Dtype;
 use wavetrain::source::zarr::NodeKind;
@@ -37,15 +36,9 @@ fn near() -> Span {
 }
 
 /// A config of every way that files are read in.
-fn configs() -> Vec<Config> {
+fn configs() -> [Config; 2] {
     let threads = config(Dtype::U16, &[4, 4], 1);
-    let mut configs = vec![threads, Config { thread_mode: THREADS_PUMP, ..threads }];
-    if is_supported() {
-        for reader in [READER_URING, READER_DIRECT] {
-            configs.push(Config { reader, ..threads });
-        }
-    }
-    configs
+    [threads, Config { thread_mode: THREADS_PUMP, ..threads }]
 }
 
 /// Whether `failure` says that the file at `path` is `kind`.

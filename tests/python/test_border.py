@@ -68,7 +68,6 @@ CHOICES = {
     "on_error": wavetrain.OnError,
     "missing_chunks": wavetrain.MissingChunks,
     "pad_mode": wavetrain.PadMode,
-    "reader": wavetrain.Reader,
     "device_decode": wavetrain.DeviceDecode,
 }
 OTHERS = {
@@ -428,7 +427,6 @@ def test_defaults_are_those_of_the_library():
         (wavetrain.OnError, "ON_ERROR_", {}),
         (wavetrain.MissingChunks, "MISSING_", {}),
         (wavetrain.PadMode, "PAD_", {}),
-        (wavetrain.Reader, "READER_", {}),
         (wavetrain.NumaStrategy, "NUMA_", {"DISABLED": "OFF", "PIN_TO": "PIN"}),
         (wavetrain.NodeKind, "NODE_", {}),
     ],
@@ -527,7 +525,7 @@ scalars = st.one_of(
     st.floats(),
     st.text(st.characters(), max_size=8),
     st.binary(max_size=4),
-    st.sampled_from(["host", "CUDA", "skip", "edge", "uring", "pin_to", "f16", "uint8"]),
+    st.sampled_from(["host", "CUDA", "skip", "edge", "threads", "pin_to", "f16", "uint8"]),
 )
 anything = st.recursive(
     scalars,
@@ -710,7 +708,6 @@ def test_a_push_of_anything_is_refused_or_comes_out(cube):
             "n_chunk_layout_cache": st.sampled_from([1, 64, 1 << 24]),
             "device": st.sampled_from([None, 0, I32]),
             "backend": st.sampled_from(["host", "cuda"]),
-            "reader": st.sampled_from([*wavetrain.Reader]),
             "pad_mode": st.sampled_from([*wavetrain.PadMode]),
             "pad_value": st.sampled_from([None, 0.5, NAN, INF, 300, -1]),
             "enable_gds": st.sampled_from([None, False, True]),

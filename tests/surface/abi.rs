@@ -62,7 +62,7 @@ fn rust_layouts() -> [Layout; 24] {
 }
 
 /// Constants whose names the header makes from the Rust name by a prefix.
-const CONSTANTS: [(&str, i64); 93] = [
+const CONSTANTS: [(&str, i64); 89] = [
     ("BOX_MEMORY", BOX_MEMORY as i64),
     ("BOX_VALUE", BOX_VALUE as i64),
     ("BOX_URI", BOX_URI as i64),
@@ -143,10 +143,6 @@ const CONSTANTS: [(&str, i64); 93] = [
     ("NUMA_AUTO", AUTO as i64),
     ("NUMA_OFF", NUMA_OFF as i64),
     ("NUMA_PIN", NUMA_PIN as i64),
-    ("READER_AUTO", READER_AUTO as i64),
-    ("READER_THREADS", READER_THREADS as i64),
-    ("READER_URING", READER_URING as i64),
-    ("READER_DIRECT", READER_DIRECT as i64),
     ("LOG_TRACE", LOG_TRACE as i64),
     ("LOG_DEBUG", LOG_DEBUG as i64),
     ("LOG_INFO", LOG_INFO as i64),
@@ -267,10 +263,16 @@ const GROWING: [&str; 10] = [
 ];
 
 /// Members that got another name, or a meaning where they had to be 0.
-const RENAMED: [(&str, &str); 2] = [
+const RENAMED: [(&str, &str); 5] = [
     ("wavetrain_sample.n_fields", "wavetrain_sample.n_boxes"),
     ("wavetrain_box.reserved", "wavetrain_box.kind"),
+    ("wavetrain_config.reader", "wavetrain_config.reserved6"),
+    ("wavetrain_stats_view.reader", "wavetrain_stats_view.reserved3"),
+    ("wavetrain_stats_view.reader_reason", "wavetrain_stats_view.reserved_text"),
 ];
+
+/// What a number was called that has no meaning any more: the config has to be 0 there.
+const GONE: &str = "WAVETRAIN_READER_";
 
 /// Whether a fact of a released header still holds in the next.
 fn holds(name: &str, before: i64, now: Option<i64>) -> bool {
@@ -291,7 +293,8 @@ fn what_a_released_header_says_still_holds() {
         assert_eq!(released, kept, "layout.txt is what its header says");
         let Some(now) = lines_of_header("abi-now", "include") else { return };
         let now = facts_of_lines(&now);
-        for (name, before) in facts_of_lines(&kept) {
+        let kept = facts_of_lines(&kept).into_iter();
+        for (name, before) in kept.filter(|(name, _)| !name.starts_with(GONE)) {
             let renamed = RENAMED.iter().find(|(before, _)| *before == name);
             let now = now.get(renamed.map_or(&name[..], |(_, now)| now)).copied();
             assert!(holds(&name, before, now), "{version}: {name} was {before}, and is {now:?}");

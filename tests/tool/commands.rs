@@ -448,7 +448,6 @@ fn bench_prints_one_object_with_exactly_its_keys() {
             "first_batch_seconds",
             "open_seconds",
             "peak_rss_bytes",
-            "reader",
             "samples",
             "samples_per_s",
             "seconds",

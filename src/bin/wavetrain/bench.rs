@@ -48,8 +48,7 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; all boxes have
 seconds: first push to last pop. first_batch_seconds: first push to first pop. open_seconds: the
 instance itself. bill_bytes: what open took. voxel_gb_per_s: source voxels delivered, 10^9 bytes;
 values are none.
-peak_rss_bytes: of the process, from before open. backend: where batches are made, and why. reader:
-who read chunk data, and why.
+peak_rss_bytes: of the process, from before open. backend: where batches are made, and why.
 decoded_for_device (on a device): chunks that threads of the CPU decoded, by codec; those of them
 that were decoded straight into a slab, and those whose shuffle the device undoes.
 chunk_cache (with --chunk-cache-bytes): chunks found decoded, decoded, and evicted; decoded bytes of
@@ -140,7 +139,6 @@ fn measure<L: List>(options: &Options, list: &L, source_bytes: f64) -> Outcome<(
         "bill_bytes": budget::total(&bill),
         "chunks_decoded": median.stats.decode.count,
         "bytes_read": median.stats.io.input_bytes,
-        "reader": report::name_text(&median.stats.reader_text),
         "stages": report::stages_json(&median.stats),
     });
     add_where_asked(&mut figures, options, &repeats, median);

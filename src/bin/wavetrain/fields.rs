@@ -79,12 +79,6 @@ const GDS: Names = &[("auto", config::AUTO), ("off", config::GDS_OFF), ("on", co
 const DECODES: Names =
     &[("auto", config::DECODE_AUTO), ("off", config::DECODE_OFF), ("on", config::DECODE_ON)];
 const NUMA: Names = &[("auto", config::AUTO), ("off", config::NUMA_OFF), ("pin", config::NUMA_PIN)];
-const READERS: Names = &[
-    ("auto", config::READER_AUTO),
-    ("threads", config::READER_THREADS),
-    ("uring", config::READER_URING),
-    ("direct", config::READER_DIRECT),
-];
 const LEVELS: Names = &[
     ("trace", 0),
     ("debug", 1),

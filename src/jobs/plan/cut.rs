@@ -100,9 +100,8 @@ impl Planner {
                     count += 1;
                     continue;
                 }
-                Place::Known(Settled::Data { offset, bytes, .. }) => {
-                    let gap = shared.merges().0;
-                    staged_bytes(shared.settings.reads_direct, offset, gap + bytes).1
+                Place::Known(Settled::Data { bytes, .. }) => {
+                    staged_bytes(shared.merges().0 + bytes)
                 }
                 Place::Known(_) => 0,
             };
@@ -168,9 +167,7 @@ impl Planner {
         let shared = lock.shared;
         let data = (0..tasks).take_while(|task| self.is_data(*task)).count();
         let mut slab_bytes = 0;
-        self.each_read(shared, data, |first, _, bytes| {
-            slab_bytes += staged_bytes(shared.settings.reads_direct, self.data(first).0, bytes).1;
-        });
+        self.each_read(shared, data, |_, _, bytes| slab_bytes += staged_bytes(bytes));
         let Some((interval, slab_start)) = lock.lock().waves.ring.take(slab_bytes) else {
             return false;
         };
@@ -254,8 +251,6 @@ impl Planner {
             let entry = self.task(first);
             let (offset, _, stat) = self.data(first);
             let need = |task: usize| self.task(task).need.span.bytes().max(4096);
-            let (front, staged) = staged_bytes(shared.settings.reads_direct, offset, bytes);
-            let slab_offset = slab + front;
             let read = ReadOp {
                 array: entry.array,
                 array_id: entry.array_id,
@@ -263,7 +258,7 @@ impl Planner {
                 stat,
                 offset,
                 bytes,
-                slab_offset,
+                slab_offset: slab,
                 chunk_first: first as u32,
                 chunk_count: (limit - first) as u32,
                 decoded_bytes: (first..limit).map(need).sum(),
@@ -272,14 +267,14 @@ impl Planner {
             let (mut before, mut decoded) = (0, 0);
             for task in first..limit {
                 let mates = self.mates(task, limit);
-                self.write_task(shared, wave, task, (slab_offset, offset, mates), &mut pairs);
+                self.write_task(shared, wave, task, (slab, offset, mates), &mut pairs);
                 decoded += u64::from(before == 0);
                 before = mates;
             }
             if is_keeping(shared, shared.array_record(entry.array)) {
                 shared.stats.chunk_cache_misses.fetch_add(decoded, Relaxed);
             }
-            slab += staged;
+            slab += staged_bytes(bytes);
             ops += 1;
         });
         (ops, pairs)

@@ -26,8 +26,7 @@ pub fn redo(lock: &Lock) -> bool {
     let Some((interval, start)) = taken else { return false };
     let (mut ops, mut chunks) = (0, 0);
     each_refused(shared, lock, wave, |read, rows, at| {
-        let (front, _) = staged_bytes(shared.settings.reads_direct, read.offset, read.bytes);
-        let slab_offset = start + at + front;
+        let slab_offset = start + at;
         let chunk_first = chunks;
         for row in rows {
             let task = shared.tables.chunks.read(shared.wave_row(wave, row));
@@ -72,7 +71,7 @@ fn each_refused(
         if first < limit {
             let (offset, bytes) = (first, limit - first);
             each(ReadOp { offset, bytes, decoded_bytes, ..read }, rows, staged);
-            staged += staged_bytes(shared.settings.reads_direct, offset, bytes).1;
+            staged += staged_bytes(bytes);
         }
     }
     staged

@@ -39,7 +39,7 @@ pub fn run<'l>(
     let mut end = begin;
     end.iter_mut().zip(&chunk.chunk_shape).for_each(|(end, extent)| *end += extent);
     let axes = if record.is_scalar { 0 } else { record.axes() };
-    let place = target.part(shared.read_front(read), read.bytes);
+    let place = target.part(0, read.bytes);
     let box_of = (&begin[..axes], &end[..axes]);
     let answer = shared.asked.read(&name, box_of, place);
     if let Err(failure) = answer.or_else(|fault| fill_absent(shared, record, fault, place)) {

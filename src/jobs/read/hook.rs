@@ -9,9 +9,9 @@
 //!                     └──(give_up)──▶ free
 //! ```
 //!
-//! What a failure means is not decided here, as with the ring (`ring`): a read that the host did
-//! not bring is left to io threads, one of which reads it again through `files.read` and reports
-//! what it finds.
+//! What a failure means is not decided here: a read that the host did not bring is left to io
+//! threads, one of which reads it again through `files.read` and reports what it finds. So the same
+//! chunks fail, with the same text, whoever reads.
 //!
 //! Invariant: a read in flight holds a lease, and its bytes in the slab are nobody else's until its
 //! completion, whatever happens to the samples that it was for: reset waits for no host, so the
@@ -19,19 +19,20 @@
 
 use crate::base::status::{Failure, Why};
 use crate::fail;
-use crate::jobs::read::{count, end_lease, settle};
+use crate::jobs::lease::needed_bytes;
 use crate::os::sink::Level;
 use crate::os::store::Path;
 use crate::state::flights::{AsyncRead, Flight};
 use crate::state::lock::{Condition, Lock};
 use crate::state::shared::Shared;
 use crate::state::{Life, State};
+use core::sync::atomic::Ordering::Relaxed;
 
 /// Hands the read of a job to the host, which completes it under the ticket.
 pub fn begin_read(lock: &Lock, ticket: u64, flight: Flight, path: &Path) {
     let shared = lock.shared;
     let read = flight.read;
-    let place = flight.target.region().part(shared.read_front(&read), read.bytes);
+    let place = flight.target.region();
     {
         let state = &mut *lock.lock();
         state.waves.fly(flight.wave, flight.op);
@@ -85,4 +86,26 @@ fn end_read(shared: &Shared, state: &mut State, ticket: u64, is_there: bool) -> 
     }
     state.wakes.work();
     true
+}
+
+/// Ends a flight. Bytes that did not come are left to an io thread, which reads them again.
+fn settle(state: &mut State, shared: &Shared, flight: &Flight, is_there: bool) {
+    end_lease(state, shared, flight);
+    match is_there {
+        true => state.waves.set_ready(flight.wave, flight.op),
+        false => state.waves.leave_to_io(flight.wave, flight.op),
+    }
+}
+
+fn end_lease(state: &mut State, shared: &Shared, flight: &Flight) {
+    let Flight { lease, open, stat, .. } = flight;
+    shared.close_forgotten(state.files.give_back(lease, Some(*open), *stat));
+}
+
+/// Counts a read that brought all its bytes.
+fn count(shared: &Shared, flight: &Flight) {
+    let needed = needed_bytes(shared, flight.wave, &flight.read);
+    shared.stats.reads_issued.fetch_add(1, Relaxed);
+    let ns = (shared.os.now_ns)() - flight.start_ns;
+    shared.stats.io.observe(ns, flight.read.bytes, needed);
 }

@@ -13,7 +13,7 @@ use crate::os::store::{Fault, Path};
 use crate::read::{Lease, OpenFault};
 use crate::state::State;
 use crate::state::flights::Flight;
-use crate::state::job::{Job, Role};
+use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
 use crate::state::shared::Shared;
 use crate::wave::{ChunkKind, ReadOp};
@@ -43,7 +43,7 @@ pub fn run<'l>(
         (Some(ticket), Err(_)) => give_up_read(lock, ticket),
         (None, _) => {}
     }
-    let target = target.part(shared.read_front(read), read.bytes);
+    let target = target.part(0, read.bytes);
     // A thread that may wait tries what need not: that it need not is worth knowing, and time shows
     // it only if no other thread is at work.
     let mut result = file.read(target, read.offset, !shared.store.row.waits);
@@ -113,15 +113,15 @@ fn read_pieces(
 }
 
 /// The next read that has to be waited for.
-pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
-    let job = next_blocking(state, shared, role);
+pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
+    let job = next_blocking(state, shared);
     if job.is_none() && state.must_wait(shared) {
-        return next_alternating(state, shared, role);
+        return next_alternating(state, shared);
     }
     job
 }
 
-/// The next read, of the oldest wave that has one, that the ring or the host did not bring.
+/// The next read, of the oldest wave that has one, that the host did not bring.
 pub fn take_for_io(state: &mut State, shared: &Shared) -> Option<Job> {
     let mut at = state.waves.first_active();
     while let Some(wave) = at {
@@ -138,13 +138,13 @@ pub fn take_for_io(state: &mut State, shared: &Shared) -> Option<Job> {
 }
 
 /// The next read, of the oldest wave that has one, that was found to block.
-fn next_blocking(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
+fn next_blocking(state: &mut State, shared: &Shared) -> Option<Job> {
     let mut at = state.waves.first_active();
     while let Some(wave) = at {
         at = state.waves.next_active(wave);
         for _ in 0..state.waves.waves[wave.at()].blocking.len() {
             let Some(op) = state.waves.take_blocking(wave) else { break };
-            if let Some(job) = lease_waiting(state, shared, wave, op, role) {
+            if let Some(job) = lease_read(state, shared, (wave, op), false, false) {
                 return Some(job);
             }
         }
@@ -153,32 +153,16 @@ fn next_blocking(state: &mut State, shared: &Shared, role: Role) -> Option<Job> 
 }
 
 /// The next read that nobody began, for a thread that may wait: alternating across files.
-fn next_alternating(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
+fn next_alternating(state: &mut State, shared: &Shared) -> Option<Job> {
     let mut at = state.waves.first_active();
     while let Some(wave) = at {
         at = state.waves.next_active(wave);
         while let Some(op) = state.waves.next_by_order(wave, &shared.tables.order) {
             state.waves.issue(wave, op);
-            if let Some(job) = lease_waiting(state, shared, wave, op, role) {
+            if let Some(job) = lease_read(state, shared, (wave, op), false, false) {
                 return Some(job);
             }
         }
     }
     None
-}
-
-/// A read for a thread that may wait. The ring thread opens no file: it hands the read on.
-fn lease_waiting(
-    state: &mut State,
-    shared: &Shared,
-    wave: WaveIndex,
-    op: u32,
-    role: Role,
-) -> Option<Job> {
-    let read = shared.tables.ops.read(shared.wave_row(wave, op));
-    if role == Role::Ring && state.files.is_closed(read.array_id, read.file, read.stat) {
-        state.waves.leave_to_io(wave, op);
-        return None;
-    }
-    lease_read(state, shared, (wave, op), false, false)
 }

@@ -80,15 +80,6 @@ pub enum Listing {
 /// Gets the entries of a folder, one by one.
 pub type Visit<'a> = dyn FnMut(&Entry<'_>) + 'a;
 
-/// The descriptors of a data file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Descriptors {
-    /// For reads through the page cache.
-    pub fd: i32,
-    /// For reads past it, aligned to DIRECT_ALIGN, if the store opens such and the file has them.
-    pub direct: Option<i32>,
-}
-
 /// A kind of store: its functions, and what holds for it. A place that treats stores differently
 /// asks for its reason.
 #[derive(Clone, Copy)]
@@ -129,7 +120,6 @@ pub struct Store {
     pub row: Row,
     os: &'static Os,
     hook: FilesHook,
-    reads_direct: bool,
 }
 
 // SAFETY: the hook's contract is that its functions may be called from any thread.
@@ -146,11 +136,10 @@ fn twice<T, E: PartialEq>(stale: E, call: impl Fn() -> Result<T, E>) -> Result<T
 }
 
 impl Store {
-    /// Files of the hook if it has functions, else of the system; `reads_direct` asks that data
-    /// files are opened for direct reads as well.
-    pub fn new(os: &'static Os, hook: FilesHook, reads_direct: bool) -> Store {
+    /// Files of the hook if it has functions, else of the system.
+    pub fn new(os: &'static Os, hook: FilesHook) -> Store {
         let row = if hook.size.is_some() { hook::ROW } else { system::ROW };
-        Store { row, os, hook, reads_direct: reads_direct && row.has_descriptors }
+        Store { row, os, hook }
     }
 
     /// Refuses a path with a scheme, which no file system of ours reads: UNSUPPORTED. A hook gets
@@ -189,13 +178,6 @@ impl Store {
         uninterrupted(|| (self.os.stat)(fd)).map_err(Fault::Failed)
     }
 
-    /// Opens a data file and looks at it.
-    pub fn open_data(&self, path: &Path) -> Result<(Descriptors, FileStat), Fault> {
-        let (fd, stat) = self.open(path)?;
-        let direct = if self.reads_direct { system::open_direct(self, path, stat) } else { None };
-        Ok((Descriptors { fd, direct }, stat))
-    }
-
     /// Looks at an open file again.
     pub fn stat(&self, fd: i32, path: &Path) -> Result<FileStat, Fault> {
         if self.row.has_descriptors { self.stat_open(fd) } else { self.stat_path(path) }
@@ -220,12 +202,6 @@ impl Store {
         if fd != NO_FD {
             (self.os.close)(fd);
         }
-    }
-
-    /// Gives the descriptors of a data file back.
-    pub fn close_data(&self, open: Descriptors) {
-        self.close(open.fd);
-        open.direct.into_iter().for_each(|fd| self.close(fd));
     }
 
     /// Reads, and may wait; if the descriptor went stale, through another one that is opened for

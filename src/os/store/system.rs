@@ -1,6 +1,6 @@
 //! The row of the files of the system.
 
-use crate::base::limits::{DIRECT_ALIGN, DIRECTORY_READ_BYTES};
+use crate::base::limits::DIRECTORY_READ_BYTES;
 use crate::base::version::Version;
 use crate::os::directory::Entries;
 use crate::os::store::{Fault, Listing, Opened, Path, Row, STALE, Store, Visit, twice};
@@ -90,18 +90,6 @@ fn open_folder(store: &Store, folder: &str) -> Result<(i32, Version), Fault> {
     let fd = uninterrupted(open).map_err(fault_from)?;
     let stat = store.stat_open(fd).inspect_err(|_| (store.os.close)(fd))?;
     Ok((fd, stat.version()))
-}
-
-/// None if the file has no direct reads, if no descriptor is left for them, or if it is another
-/// file by now: it is then read through the page cache, which always works.
-pub fn open_direct(store: &Store, path: &Path, stat: FileStat) -> Option<i32> {
-    let (fd, align) = uninterrupted(|| (store.os.open_direct)(path.as_bytes_nul())).ok()?;
-    let is_fine = u64::from(align.memory.max(align.offset)) <= DIRECT_ALIGN
-        && store.stat_open(fd) == Ok(stat);
-    if !is_fine {
-        (store.os.close)(fd);
-    }
-    is_fine.then_some(fd)
 }
 
 fn read(

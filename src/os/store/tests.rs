@@ -34,7 +34,7 @@ unsafe extern "C" fn read(
 /// One of each kind.
 fn stores() -> [Store; 2] {
     let hook = FilesHook { size: Some(size), read: Some(read), ..FilesHook::NONE };
-    [FilesHook::NONE, hook].map(|hook| Store::new(&SYSTEM, hook, false))
+    [FilesHook::NONE, hook].map(|hook| Store::new(&SYSTEM, hook))
 }
 
 fn path(below: &str) -> Path {
@@ -79,12 +79,3 @@ fn every_store_does_what_its_properties_say() {
 }
 
 const NOTHING: Result<FileStat, Errno> = Err(Errno(libc::ENOENT));
-
-#[test]
-fn a_direct_descriptor_of_another_file_is_given_back() {
-    let (file, store) = (path("Cargo.toml"), Store::new(&SYSTEM, FilesHook::NONE, true));
-    let (open, stat) = store.open_data(&file).unwrap();
-    let other = FileStat { bytes: stat.bytes + 1, ..stat };
-    assert_eq!(system::open_direct(&store, &file, other), None);
-    store.close_data(open);
-}

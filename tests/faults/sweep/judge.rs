@@ -4,7 +4,7 @@ use super::seam::{Call, Extent, Fault, Plan};
 use super::world::World;
 use super::{End, Outcome, SAMPLES_PER_BATCH};
 use std::path::Path;
-use wavetrain::config::{Config, ON_ERROR_SKIP, READER_THREADS};
+use wavetrain::config::{Config, ON_ERROR_SKIP};
 use wavetrain::loader::Failure;
 use wavetrain::status::Status;
 
@@ -26,16 +26,9 @@ const IO: Effect = Effect::Fails(&[Status::Io]);
 fn effect(plan: Plan) -> Effect {
     use Fault::*;
     match (plan.call, plan.fault) {
-        (_, Slow | OneByte | Half | Interrupted(_) | Fewer) => Effect::Nothing,
-        (Call::OpenDirect | Call::RingRegister | Call::RingEnter | Call::RingRead, _) => {
-            Effect::Nothing
-        }
+        (_, Slow | OneByte | Half | Interrupted(_)) => Effect::Nothing,
         (Call::Map | Call::Alloc, Misaligned) => Effect::Refused(&[Status::Invalid]),
         (Call::Map | Call::Thread | Call::Alloc, _) => Effect::Refused(&[Status::OutOfMemory]),
-        (Call::RingOpen, Fails(libc::ENOMEM | libc::EMFILE)) => {
-            Effect::Refused(&[Status::OutOfMemory])
-        }
-        (Call::RingOpen, _) => Effect::Refused(&[Status::Unsupported]),
         (Call::Probe, Fails(libc::EAGAIN | libc::EOPNOTSUPP)) => Effect::Nothing,
         // What the host did not bring is read once more, through files.read.
         (Call::HookReadAsync, _) => Effect::Nothing,
@@ -165,7 +158,7 @@ fn check_marked(world: &World, config: &Config, plan: Plan, is_cold: bool, outco
     let Fault::Fails(libc::EIO | libc::EACCES) = plan.fault else { return };
     let is_all = match plan.call {
         Call::Open => true,
-        Call::Read => is_cold && config.reader == READER_THREADS,
+        Call::Read => is_cold,
         _ => false,
     };
     let is_whole = plan.extent == Extent::File && outcome.record.is_first_of_file;

@@ -8,13 +8,10 @@
 //! Invariant: what a faulty call leaves of its target is overwritten, so that a byte that nobody
 //! brought is a wrong byte.
 
-use crate::common::ring::{each_completion, each_request};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use wavetrain::abi::{FILE_ABSENT, FILE_FAILED};
-use wavetrain::os::direct::DirectAlign;
-use wavetrain::os::uring::kernel::{CompleteSlot, RingMemory};
 use wavetrain::os::{Errno, FileStat, Os, SYSTEM, Thread, ThreadMain};
 
 /// The kinds of calls that can go wrong.
@@ -23,7 +20,6 @@ pub enum Call {
     Map,
     Thread,
     Open,
-    OpenDirect,
     OpenDirectory,
     ReadDirectory,
     Stat,
@@ -32,11 +28,6 @@ pub enum Call {
     /// A read that only the page cache answers.
     Probe,
     Read,
-    RingOpen,
-    RingRegister,
-    RingEnter,
-    /// A completion of a read of the ring.
-    RingRead,
     /// The allocator of the host.
     Alloc,
     /// The files hook of the host.
@@ -45,11 +36,10 @@ pub enum Call {
     HookReadAsync,
 }
 
-pub const CALLS: [Call; 19] = [
+pub const CALLS: [Call; 14] = [
     Call::Map,
     Call::Thread,
     Call::Open,
-    Call::OpenDirect,
     Call::OpenDirectory,
     Call::ReadDirectory,
     Call::Stat,
@@ -57,10 +47,6 @@ pub const CALLS: [Call; 19] = [
     Call::StatLink,
     Call::Probe,
     Call::Read,
-    Call::RingOpen,
-    Call::RingRegister,
-    Call::RingEnter,
-    Call::RingRead,
     Call::Alloc,
     Call::HookSize,
     Call::HookRead,
@@ -88,8 +74,6 @@ pub enum Fault {
     Shorter,
     /// It was written a moment later than it was.
     Later,
-    /// The kernel takes one request fewer than it was given.
-    Fewer,
     /// A block that is not aligned.
     Misaligned,
     /// The hook of the host says that there is no such file.
@@ -154,10 +138,7 @@ struct Seam {
     open: HashMap<i32, String>,
     blocks: HashMap<usize, u64>,
     allocated: HashMap<usize, u64>,
-    rings: i64,
     threads: i64,
-    /// Reads that are with a ring: path, address of the target, descriptor.
-    reads: HashMap<u64, (String, u64, i32)>,
     wrongs: Vec<String>,
     last: VecDeque<String>,
 }
@@ -204,8 +185,8 @@ pub fn leftovers() -> Vec<String> {
     found.extend(seam.open.values().map(|path| format!("{path} is open")));
     found.extend(seam.blocks.values().map(|bytes| format!("{bytes} bytes are mapped")));
     found.extend(seam.allocated.values().map(|bytes| format!("{bytes} bytes are allocated")));
-    if (seam.rings, seam.threads) != (0, 0) {
-        found.push(format!("{} rings, {} threads", seam.rings, seam.threads));
+    if seam.threads != 0 {
+        found.push(format!("{} threads", seam.threads));
     }
     found
 }
@@ -216,11 +197,10 @@ pub fn dump() -> String {
     let Some(seam) = guard.as_ref() else { return "no run".to_string() };
     let last: Vec<&str> = seam.last.iter().map(String::as_str).collect();
     format!(
-        "{:?}\n{:?}\nopen: {:?}\nrings {}, threads {}\nlast calls:\n  {}",
+        "{:?}\n{:?}\nopen: {:?}\nthreads {}\nlast calls:\n  {}",
         seam.plan,
         seam.record,
         seam.open,
-        seam.rings,
         seam.threads,
         last.join("\n  ")
     )
@@ -320,13 +300,6 @@ fn open(path: &[u8]) -> Result<i32, Errno> {
     match meet(Call::Open, &shown(path)) {
         Some(fault) => Err(errno(fault)),
         None => (SYSTEM.open)(path).inspect(|fd| note_open(*fd, shown(path))),
-    }
-}
-
-fn open_direct(path: &[u8]) -> Result<(i32, DirectAlign), Errno> {
-    match meet(Call::OpenDirect, &shown(path)) {
-        Some(fault) => Err(errno(fault)),
-        None => (SYSTEM.open_direct)(path).inspect(|found| note_open(found.0, shown(path))),
     }
 }
 
@@ -449,67 +422,12 @@ fn thread_join(thread: Thread) {
     seam().threads -= 1;
 }
 
-fn ring_open(entries: u32) -> Result<RingMemory, Errno> {
-    if let Some(fault) = meet(Call::RingOpen, "") {
-        return Err(errno(fault));
-    }
-    (SYSTEM.ring_open)(entries).inspect(|_| seam().rings += 1)
-}
-
-fn ring_close(ring: &RingMemory) {
-    seam().rings -= 1;
-    (SYSTEM.ring_close)(ring);
-}
-
-fn ring_register(
-    ring: &RingMemory,
-    block: Option<wavetrain::base::arena::Region>,
-) -> Result<(), Errno> {
-    if block.is_some()
-        && let Some(fault) = meet(Call::RingRegister, "")
-    {
-        return Err(errno(fault));
-    }
-    (SYSTEM.ring_register)(ring, block)
-}
-
-fn ring_enter(ring: &RingMemory, submit: u32, complete_min: u32) -> Result<u32, Errno> {
-    let fault = meet(Call::RingEnter, "");
-    each_request(ring, submit, |request| {
-        let path = path_of(request.fd);
-        seam().reads.insert(request.user_data, (path, request.address, request.fd));
-    });
-    match fault {
-        None => each_completion(ring, (submit, complete_min), complete),
-        Some(Fault::Fewer) => each_completion(ring, (submit.saturating_sub(1), 0), complete),
-        Some(fault) => Err(errno(fault)),
-    }
-}
-
-/// Spoils the completion of a read.
-fn complete(complete: &mut CompleteSlot) {
-    let (path, address, fd) = seam().reads.remove(&complete.user_data).expect("a read of ours");
-    let Some(fault) = meet_on(Call::RingRead, &path, Some(fd)) else { return };
-    let got = complete.result.max(0);
-    let result = match fault {
-        Fault::OneByte => got.min(1),
-        Fault::Half => got / 2,
-        Fault::Ends => 0,
-        fault => -errno(fault).0,
-    };
-    let kept = result.max(0);
-    // SAFETY: the read has just written these bytes, and nobody has been told of them.
-    unsafe { (address as *mut u8).add(kept as usize).write_bytes(0xEE, (got - kept) as usize) };
-    complete.result = result;
-}
-
 /// The table.
 pub static OS: Os = Os {
     map,
     unmap,
     vacate,
     open,
-    open_direct,
     open_directory,
     read_directory,
     close,
@@ -517,10 +435,6 @@ pub static OS: Os = Os {
     stat_path,
     stat_link,
     read,
-    ring_open,
-    ring_close,
-    ring_enter,
-    ring_register,
     thread_start,
     thread_join,
     ..SYSTEM
