@@ -177,10 +177,10 @@
  * threads may pop: each gets other batches. thread_mode = OWN starts n_io_threads +
  * n_decode_threads threads at open, and one more where batches are made on a device; they block all
  * signals. Debuggers and top call them wavetrain-io0, wavetrain-dec0 and wavetrain-gpu. The one for
- * the device calls the driver, on 8 MiB of stack. Below every stack lies a guard, see hook_stack_bytes. Those that decode for it
- * let your threads go first: they run at batch priority (SCHED_BATCH), unless the thread that opens
- * has another policy than SCHED_OTHER or the system forbids it. For batches in host memory they run
- * as any other thread.
+ * the device calls the driver, on 8 MiB of stack. Below every stack lies a guard, see
+ * hook_stack_bytes. Those that decode for it let your threads go first: they run at batch priority
+ * (SCHED_BATCH), unless the thread that opens has another policy than SCHED_OTHER or the system
+ * forbids it. For batches in host memory they run as any other thread.
  * thread_mode = PUMP starts none: work happens on your thread, in wavetrain_pump and in pops and
  * pushes that wait. thread_mode = HOOK starts none: work happens in jobs that your own job system
  * runs (wavetrain_workers_hook), in wavetrain_pump, and in pops and pushes that wait; 128 KiB of
