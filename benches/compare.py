@@ -223,7 +223,9 @@ run.children = 0.0
 
 
 def machine():
-    names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
+    names = [
+        line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
+    ]
     cpu = names[0].partition(":")[2].strip() if names else platform.machine()
     return f"{len(os.sched_getaffinity(0))} cores of {cpu}"
 
@@ -409,7 +411,18 @@ def table(rows):
         cells = [name, *(rate(best_of(found, family, True)) for family in families)]
         cached.append(cells + pair(found, "tensorstore", True, "**") + pair(found, "zarrs", True))
     head = ["scenario", "wavetrain", "CPU s", "peak RSS", "bill", "tensorstore", "CPU s"]
-    head += ["peak RSS", "zarrs", "CPU s", "limit", "**to tensorstore**", "CPU", "to zarrs", "CPU", "to limit", "CPU"]
+    head += [
+        "peak RSS",
+        "zarrs",
+        "CPU s",
+        "limit",
+        "**to tensorstore**",
+        "CPU",
+        "to zarrs",
+        "CPU",
+        "to limit",
+        "CPU",
+    ]
     first = rows[0]
     conditions = (
         f"{first['machine']}; {first['threads']} threads, {first['dtype']} (labels: integers), page "

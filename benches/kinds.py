@@ -75,7 +75,9 @@ class Row:
     family: str = "kinds"
     flags: tuple[str, ...] = ()  # of `wavetrain bench`
     peer_flags: tuple[str, ...] = ()  # of benches/tensorstore_peer.py
-    is_in_order: bool = False  # boxes lie one behind the other along the first axis, round and round
+    is_in_order: bool = (
+        False  # boxes lie one behind the other along the first axis, round and round
+    )
 
 
 def zstd() -> ZstdCodec:
@@ -186,7 +188,14 @@ ROWS = {
     "far_arrays_1": Row(("cubes",), (16, 16, 16), 3, 400, 1, "f32", "far", FAR, FAR_PEER, True),
     "far_chunks": Row(("far_volume",), (16, 16, 16), 3, 1024, 8, "f32", "far", FAR, FAR_PEER),
     "far_shared": Row(
-        ("far_volume",), (64, 64, 64), 3, 128, 8, "f32", "far", (*FAR, *FAR_CACHED),
+        ("far_volume",),
+        (64, 64, 64),
+        3,
+        128,
+        8,
+        "f32",
+        "far",
+        (*FAR, *FAR_CACHED),
         (*FAR_PEER, "--cache-bytes", str(64 << 20)),
     ),
     "cifar": Row(("cifar",), (1, 3, 32, 32), 3, 20_000, 128, "f32", "loops"),
