@@ -3,18 +3,19 @@
 //! `cargo bench --bench codecs [-- WORD]` prints the rows whose name contains WORD: what is
 //! compressed, by which codec, the elements and the shuffle; how many times smaller it became; then
 //! pairs of rates, ours and theirs, and ours by theirs. `streams` are the streams of a chunk one by
-//! one, as c-blosc cut and wrote them: against LZ4_decompress_safe, blosclz_decompress, and zlib.
-//! `chunk` is all of it: against blosc_decompress_ctx, and zlib with its checksum. Rates are of
-//! decoded bytes; ours and theirs take turns, each figure is the median of its turns, and time is
+//! one, as c-blosc cut and wrote them: against LZ4_decompress_safe and blosclz_decompress. `chunk` is
+//! all of it: against blosc_decompress_ctx. A gzip member is decoded whole, its checksum included:
+//! against libdeflate first, then against zlib-rs. Rates are of decoded bytes; ours and theirs take turns, each figure is the median of its turns, and time is
 //! the thread's own. The last lines are the least ratio of each column.
 
 mod common;
 
 use blosc_src::{blosc_compress_ctx, blosc_decompress_ctx};
 use common::{Dice, median};
+use std::cell::RefCell;
 use std::ffi::{CString, c_int, c_void};
 use std::hint::black_box;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::ops::Range;
 use wavetrain::decode::{Decoder, blosc, blosclz, gzip, inflate::Inflater, lz4, zstd::Context};
 use wavetrain::records::Span;
@@ -260,18 +261,28 @@ fn measure_gzip(name: &str, plain: &[u8], inflater: &mut Inflater) -> Vec<f64> {
     let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(5));
     writer.write_all(plain).unwrap();
     let member = writer.finish().unwrap();
-    let (mut a, mut b) = (vec![0; BYTES], vec![0; BYTES]);
-    let mut ours = || {
-        let decoded = gzip::decode(inflater, black_box(&member), &mut a, &mut Why::new());
+    let mut targets = vec![vec![0; BYTES]; 4];
+    let [a, b, c, d] = &mut targets[..] else { unreachable!() };
+    let inflater = RefCell::new(inflater);
+    let ours = |target: &mut [u8]| {
+        let inflater = &mut *inflater.borrow_mut();
+        let decoded = gzip::decode(inflater, black_box(&member), target, &mut Why::new());
         assert_eq!(decoded, Ok(BYTES));
     };
-    let mut theirs = || {
-        let mut reader = flate2::bufread::GzDecoder::new(black_box(&member[..]));
-        reader.read_exact(&mut b).unwrap();
-        assert_eq!(reader.read(&mut [0]).unwrap(), 0);
+    let mut libdeflate = libdeflater::Decompressor::new();
+    let mut by_libdeflate =
+        || assert_eq!(libdeflate.gzip_decompress(black_box(&member), b), Ok(BYTES));
+    // 16 more: of gzip.
+    let config = zlib_rs::InflateConfig { window_bits: 16 + 15 };
+    let mut by_zlib_rs = || {
+        let (decoded, code) = zlib_rs::decompress_slice(d, black_box(&member), config);
+        assert_eq!((decoded.len(), code), (BYTES, zlib_rs::ReturnCode::Ok));
     };
-    let ratios = line(name, BYTES, member.len(), &mut [&mut ours, &mut theirs]);
-    assert!(a == plain && b == plain);
+    let (mut first, mut second) = (|| ours(a), || ours(c));
+    let works: &mut [&mut dyn FnMut()] =
+        &mut [&mut first, &mut by_libdeflate, &mut second, &mut by_zlib_rs];
+    let ratios = line(name, BYTES, member.len(), works);
+    assert!(targets.iter().all(|target| target == plain));
     ratios
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares wavetrain, tensorstore, the zarrs crate and the physical limit on lists of benches/data.py.
+"""Compares wavetrain with tensorstore, zarrs, numpy and the physical limit on lists of benches/data.py.
 
     python3 -m venv .venv && .venv/bin/pip install zarr numpy tensorstore ml_dtypes matplotlib
     .venv/bin/python benches/data.py DATA
@@ -9,9 +9,11 @@
     .venv/bin/python tools/plot.py results.jsonl -o throughput.svg
 
 Goes out: one line of JSON per run in the results file, and on standard output a markdown table of
-medians, with the worst ratios under it: these are what may be claimed. A results file that is there
-is gone on with: what it holds is not run again, unless wavetrain was built anew, which is refused.
-`--table results.jsonl` only makes the table again.
+medians, with the worst ratios under it: these are what may be claimed. Then come the rows of
+benches/bars.json: what wavetrain has to be of a peer on each list, warm or cold. The exit status is 1
+if a row is below its bar. A results file that is there is gone on with: what it holds is not run
+again, unless wavetrain was built anew, which is refused. `--table results.jsonl` only makes the tables
+again.
 
 In every repeat each program runs once, in an order shuffled from a seed, so that what changes on the
 machine meets all alike. Before a run this waits until other processes leave the CPUs alone (at most
@@ -22,12 +24,17 @@ dropped from it before every run (posix_fadvise, which needs no privilege).
 
 Programs: wavetrain, wavetrain-cache (chunk_cache_bytes 512 MiB, lookahead 512), tensorstore and
 tensorstore-mapped, both also with a cache of 512 MiB (-cache), zarrs and zarrs-cache
-(benches/zarrs_peer, where it is built), and limit-MODE (benches/limit). A program that cannot run a
-list says why once and is left out of that row. The lists of the family `ways` have flags of their own
-for wavetrain, and the other programs run them as they are: benches/paired.py compares two builds there.
+(benches/zarrs_peer, where it is built), and limit-MODE (benches/limit). On lists of .npy files:
+wavetrain, wavetrain-mapped (map_uncompressed), and numpy with one thread and with --threads
+(benches/numpy_peer.py). A program that cannot run a list says why once and is left out of that row.
+The lists of the family `ways` have flags of their own for wavetrain, and the other programs run them
+as they are: benches/paired.py compares two builds there. The lists of the family `far` lie where every
+read takes 50 ms (benches/slow_files.py); those of `loops` are loops of Python (benches/loops.py),
+which need the package (PYTHONPATH=python and WAVETRAIN_LIBRARY, or the wheel).
 """
 
 import argparse
+import contextlib
 import fnmatch
 import json
 import os
@@ -44,7 +51,8 @@ HERE = Path(__file__).resolve().parent
 CACHE_BYTES = 512 << 20
 QUIET_CORES = 0.10
 LEAST_DISTURBED = 3
-PROGRAMS = [
+READ_MS = 50
+ZARR = [
     "wavetrain",
     "wavetrain-cache",
     "tensorstore",
@@ -57,6 +65,24 @@ PROGRAMS = [
     "limit-shared",
     "limit-mapped",
 ]
+ROWS = ["wavetrain", "wavetrain-mapped", "numpy-loop", "numpy-threads"]
+# Who runs the lists of a family.
+PROGRAMS = {
+    "volumes": ZARR,
+    "kinds": ZARR,
+    "ways": ZARR,
+    "rows": ROWS,
+    "large": ROWS,
+    "far": ["wavetrain", "tensorstore"],
+    "loops": ["wavetrain", "numpy-loop"],
+}
+# Those that the tables of rates are about.
+USUAL = ("volumes", "kinds", "ways")
+BARS = json.loads((HERE / "bars.json").read_text())
+
+
+def programs_of(scenario, options):
+    return [name for name in PROGRAMS[scenario["family"]] if name in options.programs]
 
 
 def is_called(name, patterns):
@@ -88,6 +114,8 @@ def command_of(program, scenario, data, options, executables):
     shared = ["--batch", str(scenario["batch"]), "--threads", str(options.threads)]
     shared += ["--verify"] if options.verify else []
     family, _, variant = program.partition("-")
+    if scenario["family"] == "loops":
+        return [sys.executable, str(HERE / "loops.py"), family, requests, *shared]
     cache = ["--cache-bytes", str(CACHE_BYTES)] if variant.endswith("cache") else []
     if family == "limit":
         return [executables["limit"], requests, *shared, "--dtype", dtype, "--mode", variant]
@@ -99,8 +127,14 @@ def command_of(program, scenario, data, options, executables):
         # An unsigned word has no cast of its own: its bits are copied.
         kind = ["--dtype", "raw", "--dtype-bytes", "8"] if dtype == "u64" else ["--dtype", dtype]
         start += [*shared, *shape, *kind, "--backend", "host"]
-        return [*start, *(cache if variant == "cache" else scenario.get("flags", []))]
+        flags = {"cache": cache, "mapped": ["--map-uncompressed"]}
+        return [*start, *flags.get(variant, scenario.get("flags", []))]
+    if family == "numpy":
+        shared[3] = shared[3] if variant == "threads" else "1"
+        peer = [sys.executable, str(HERE / "numpy_peer.py"), requests]
+        return [*peer, *shared, *shape, "--dtype", dtype]
     flags = ["--mapped"] if variant.startswith("mapped") else []
+    flags += scenario.get("peer_flags", [])
     peer = [sys.executable, str(HERE / "tensorstore_peer.py"), requests]
     return [*peer, *shared, *shape, "--dtype", dtype, *flags, *cache]
 
@@ -125,7 +159,8 @@ def wait_until_quiet(limit_seconds):
 
 def files_of(scenario):
     for array in scenario["arrays"]:
-        yield from (path for path in Path(array).rglob("*") if path.is_file())
+        files = [Path(array)] if array.endswith(".npy") else Path(array).rglob("*")
+        yield from (path for path in files if path.is_file())
 
 
 def warm(scenario):
@@ -135,11 +170,36 @@ def warm(scenario):
                 pass
 
 
-def drop(scenario):
+def drop(scenario, share=0.0):
+    """Drops its files from the page cache, all but the first part of each."""
     for path in files_of(scenario):
         descriptor = os.open(path, os.O_RDONLY)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        rest = int(os.fstat(descriptor).st_size * share)
+        while rest > 0:
+            rest -= len(os.read(descriptor, min(rest, 16 << 20)))
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def far_away(scenarios, data):
+    """The lists of far stores find their files while this holds."""
+    if not any(scenario["family"] == "far" for scenario in scenarios):
+        yield
+        return
+    folder, mount = data / "far", data / "slow"
+    mount.mkdir(exist_ok=True)
+    command = [sys.executable, HERE / "slow_files.py", folder, mount, str(READ_MS)]
+    child = subprocess.Popen(command)
+    try:
+        while not os.path.ismount(mount):
+            if child.poll() is not None:
+                sys.exit("the family far needs FUSE (Debian: fuse3) and mfusepy, or --families")
+            time.sleep(0.1)
+        yield
+    finally:
+        subprocess.run(["fusermount3", "-u", mount], check=False)
+        child.wait()
 
 
 def run(command, quiet_wait):
@@ -163,7 +223,9 @@ run.children = 0.0
 
 
 def machine():
-    names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
+    names = [
+        line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
+    ]
     cpu = names[0].partition(":")[2].strip() if names else platform.machine()
     return f"{len(os.sched_getaffinity(0))} cores of {cpu}"
 
@@ -171,7 +233,7 @@ def machine():
 def verify(scenario, data, options, executables):
     """Whether every program that can read the list gives every batch with the same CRC-32."""
     crcs, has_failed = {}, False
-    for program in options.programs:
+    for program in programs_of(scenario, options):
         figures, words = run(command_of(program, scenario, data, options, executables), 0)
         if figures is None:
             say(f"{scenario['name']}: {program} left out: {words}")
@@ -182,7 +244,7 @@ def verify(scenario, data, options, executables):
     is_same = len(set(crcs.values())) == 1 and len(crcs) > 1 and not has_failed
     count = len(next(iter(crcs.values()), ()))
     print(
-        f"{scenario['name']:22} {count} batches, {len(crcs)} of {len(options.programs)} programs: "
+        f"{scenario['name']:22} {count} batches, {len(crcs)} of {len(programs_of(scenario, options))} programs: "
         f"{'IDENTICAL' if is_same else 'DIFFERENT'}",
         flush=True,
     )
@@ -230,11 +292,13 @@ def measure(scenarios, options, executables):
             results.flush()
 
         for number, scenario in enumerate(scenarios):
-            name, is_warm = scenario["name"], options.cold
+            name, is_far = scenario["name"], scenario["family"] == "far"
+            is_half = scenario["family"] == "large"
+            is_warm = options.cold or is_half or is_far
             say(f"{number + 1} of {len(scenarios)}: {name}")
             dice = random.Random(f"{options.seed} {name}")
             for repeat in range(options.repeats):
-                order = list(options.programs)
+                order = programs_of(scenario, options)
                 dice.shuffle(order)
                 for program in order:
                     if (name, program) in broken or (name, program, repeat) in done:
@@ -242,11 +306,12 @@ def measure(scenarios, options, executables):
                     if not is_warm:
                         warm(scenario)
                         is_warm = True
-                    if options.cold:
-                        drop(scenario)
+                    if options.cold or is_far or is_half:
+                        drop(scenario, 0.5 if is_half else 0.0)
                     command = command_of(program, scenario, options.data, options, executables)
                     figures, words = run(command, options.quiet_wait)
                     row = {"scenario": name, "program": program, "repeat": repeat, **conditions}
+                    row["family"] = scenario["family"]
                     row["time"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
                     if figures is None:
                         say(f"  {program} left out: {words}")
@@ -274,7 +339,7 @@ def medians(rows):
             quiet = sorted(runs, key=lambda row: row["foreign_cores"])[:LEAST_DISTURBED]
         found[program] = {
             name: statistics.median(row[name] for row in quiet if name in row)
-            for name in ("samples_per_s", "cpu_seconds", "peak_rss_bytes", "bill_bytes")
+            for name in ("samples_per_s", "seconds", "cpu_seconds", "peak_rss_bytes", "bill_bytes")
             if any(name in row for row in quiet)
         }
         found[program]["is_noisy"] = any(row["foreign_cores"] >= QUIET_CORES for row in quiet)
@@ -328,7 +393,9 @@ def table(rows):
 
     all_found = by_scenario(rows)
     plain, cached = [], []
-    for name, found in all_found.items():
+    usual = {row["scenario"] for row in rows if row.get("family", "kinds") in USUAL}
+    for name in (name for name in all_found if name in usual):
+        found = all_found[name]
         ours, peer, other, limit = (
             best_of(found, family) for family in ("wavetrain", "tensorstore", "zarrs", "limit")
         )
@@ -344,7 +411,18 @@ def table(rows):
         cells = [name, *(rate(best_of(found, family, True)) for family in families)]
         cached.append(cells + pair(found, "tensorstore", True, "**") + pair(found, "zarrs", True))
     head = ["scenario", "wavetrain", "CPU s", "peak RSS", "bill", "tensorstore", "CPU s"]
-    head += ["peak RSS", "zarrs", "CPU s", "limit", "**to tensorstore**", "CPU", "to zarrs", "CPU", "to limit", "CPU"]
+    head += [
+        "peak RSS",
+        "zarrs",
+        "CPU s",
+        "limit",
+        "**to tensorstore**",
+        "CPU",
+        "to zarrs",
+        "CPU",
+        "to limit",
+        "CPU",
+    ]
     first = rows[0]
     conditions = (
         f"{first['machine']}; {first['threads']} threads, {first['dtype']} (labels: integers), page "
@@ -353,12 +431,37 @@ def table(rows):
         "tensorstore and of the limit the fastest mode. Ratios above 1: wavetrain is faster, or, "
         "under CPU, takes fewer CPU seconds than the thriftiest mode."
     )
-    found = [conditions, "", *lines_of(head, plain)]
-    if any(best_of(medians, "wavetrain", True) for medians in all_found.values()):
+    found = [conditions, *(["", *lines_of(head, plain)] if plain else [])]
+    if plain and any(best_of(medians, "wavetrain", True) for medians in all_found.values()):
         head = ["512 MiB of kept chunks", "wavetrain", "tensorstore", "zarrs"]
         head += ["**to tensorstore**", "CPU", "to zarrs", "CPU"]
         found += ["", *lines_of(head, cached)]
-    return "\n".join([*found, "", *claims(all_found), *left_out(rows)])
+    claimed = claims({name: all_found[name] for name in all_found if name in usual})
+    bars = lines_of(["list", *BAR_HEAD], [cells for cells, _ in judged(rows)])
+    return "\n".join([*found, "", *claimed, *left_out(rows), "", *bars])
+
+
+BAR_HEAD = ["samples/s", "CPU s", "peer", "samples/s", "CPU s", "ratio", "bar"]
+
+
+def judged(rows):
+    """The bars of lists that were run: cells of a table, and whether the row is below its bar."""
+    is_cold = rows[0]["cold"]
+    for name, found in by_scenario(rows).items():
+        for bar in BARS:
+            ours, peer = found.get(bar["program"]), bar["peer"]
+            theirs = found.get(peer) if "-" in peer else best_of(found, peer)
+            if not (is_called(name, bar["lists"]) and ours and theirs and bar["cold"] == is_cold):
+                continue
+            ratio = ours["samples_per_s"] / theirs["samples_per_s"]
+            is_below = ratio < bar["ratio"]
+            mark = "**" if is_below else ""
+            cells = [f"{name}, {bar['program']}"] + [
+                text
+                for label, one in (("", ours), (peer, theirs))
+                for text in (label, f"{one['samples_per_s']:.0f}", f"{one['cpu_seconds']:.2f}")
+            ][1:]
+            yield [*cells, f"{mark}{ratio:.2f}{mark}", f"{bar['ratio']:.2f}"], is_below
 
 
 def claims(all_found):
@@ -389,6 +492,15 @@ def left_out(rows):
         yield f"Left out of {', '.join(names)}: {reason}"
 
 
+def show(rows):
+    """Prints the tables; 1 if a row is below its bar."""
+    print(table(rows))
+    below = [cells for cells, is_below in judged(rows) if is_below]
+    for cells in below:
+        print(f"Below its bar: {cells[0]}: {cells[-2]} of {cells[3]}, and {cells[-1]} is asked for")
+    return int(bool(below))
+
+
 def zarrs_peer():
     """The peer on the zarrs crate, if it is built."""
     path = HERE / "zarrs_peer" / "target" / "release" / "zarrs-peer"
@@ -405,8 +517,9 @@ def main():
     )
     parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("--scenarios", default="*", help="comma-separated names or globs")
-    parser.add_argument("--families", default="volumes,kinds")
-    parser.add_argument("--programs", default=",".join(PROGRAMS))
+    parser.add_argument("--families", default="volumes,kinds,rows,far,loops")
+    every = dict.fromkeys(name for names in PROGRAMS.values() for name in names)
+    parser.add_argument("--programs", default=",".join(every))
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32")
@@ -421,7 +534,7 @@ def main():
     parser.add_argument("--table", type=Path, help="make the table of these results, run nothing")
     options = parser.parse_args()
     if options.table:
-        return print(table(read_rows(options.table)))
+        sys.exit(show(read_rows(options.table)))
     if options.data is None:
         parser.error("DATA is missing")
     scenarios = json.loads((options.data / "scenarios.json").read_text())
@@ -436,14 +549,17 @@ def main():
         name
         for name in options.programs.split(",")
         if executables.get(name.partition("-")[0], "") is not None
-        # What is not f32 only wavetrain and tensorstore make.
+        # What is not f32 only wavetrain and tensorstore make of zarr.
         and (options.dtype == "f32" or name.startswith(("wavetrain", "tensorstore")))
     ]
     run.children = sum(os.times()[2:4])
     if options.verify:
-        verdicts = [verify(scenario, options.data, options, executables) for scenario in scenarios]
+        with far_away(scenarios, options.data):
+            verdicts = [verify(one, options.data, options, executables) for one in scenarios]
         sys.exit(0 if all(verdicts) else 1)
-    print(table(measure(scenarios, options, executables)))
+    with far_away(scenarios, options.data):
+        rows = measure(scenarios, options, executables)
+    sys.exit(show(rows))
 
 
 if __name__ == "__main__":

@@ -2,15 +2,16 @@
 """Writes the arrays and request lists that benches/compare.py measures with.
 
     python3 -m venv .venv && .venv/bin/pip install zarr numpy
-    .venv/bin/python benches/data.py OUT [--scenarios 'big_*',gzip,...] [--families volumes,kinds,ways]
+    .venv/bin/python benches/data.py OUT [--scenarios 'big_*',gzip,...] [--families volumes,kinds,ways,rows,..]
                                          [--shape 256,1024,1024] [--seed 1]
 
-Goes out, under OUT (5 GB and about five minutes at the default shape):
+Goes out, under OUT (5 GB and about five minutes at the default shape; the family large, 8 GB more, is written
+where it is asked for):
 
     CODEC_a/, CODEC_b/       two uint16 volumes of that shape, the same voxels for every codec:
                              a, bright and noisy, in chunks of 32x64x64; b, dark with few cells, in
                              chunks of 64x64x64; both in shards of up to 256x512x512
-    NAME/                    the arrays of the other kinds: see benches/kinds.py
+    NAME/, NAME.npy, far/    the arrays of the other kinds: see benches/kinds.py
     requests/NAME.jsonl      the request lists, as `wavetrain bench --requests` takes them
     scenarios.json           per list: name, family, file, arrays, samples per batch, sample shape,
                              dtype of the samples, flags that `wavetrain bench` takes besides
@@ -145,7 +146,7 @@ def main():
     )
     parser.add_argument("out", type=Path)
     parser.add_argument("--scenarios", default="*", help="comma-separated names or globs")
-    parser.add_argument("--families", default="volumes,kinds,ways")
+    parser.add_argument("--families", default="volumes,kinds,ways,rows,far,loops")
     parser.add_argument("--shape", default="256,1024,1024", help="of the volumes")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

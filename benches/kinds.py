@@ -3,8 +3,15 @@
 A row of ROWS is one list of boxes, at random places of the arrays of ARRAYS that it names; what those
 hold is painted in benches/paint.py. A box has the rank of its array: the axes that a sample does not
 have come first and are of extent 1. Labels stay integers: u32 goes out as i64, which is what losses
-want, u64 as it is. The family `ways` has four lists, each of which takes one way through the library:
-chunks that are missing, 1,024 files round and round, a files hook, and chunks that are cached.
+want, u64 as it is. Families of lists:
+
+    kinds   arrays of all kinds
+    ways    each takes one way through the library: chunks that are missing, 1,024 files round and
+            round, a files hook, and chunks that are cached
+    rows    boxes of 64 rows of a .npy file of 100 MB, and slabs of it in order
+    large   the same of a .npy file of 8 GB, of which half is in the page cache
+    far     stores whose reads take 50 ms: many small arrays, and chunks that several boxes share
+    loops   whole loops of Python: benches/loops.py
 """
 
 import json
@@ -22,10 +29,12 @@ from paint import (
     Shape,
     clips,
     cube,
+    grains,
     islands,
     long_tape,
     pages,
     photographs,
+    pictures,
     rain,
     recording,
     rounded_temperature,
@@ -35,6 +44,7 @@ from paint import (
     temperature,
     volume,
     wide_segments,
+    words,
 )
 from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 
@@ -48,6 +58,8 @@ class Array:
     codec: Any = None
     shard: Shape | None = None
     zarr_format: int = 3
+    npy_copies: int = 0  # a .npy file that holds what is painted so many times
+    arrays: int = 1  # with the same contents: NAME_0, NAME_1 ..
 
 
 @dataclass(frozen=True)
@@ -62,7 +74,10 @@ class Row:
     dtype: str = "f32"
     family: str = "kinds"
     flags: tuple[str, ...] = ()  # of `wavetrain bench`
-    is_in_order: bool = False  # boxes begin at 0, 1, 2 .. along the first axis, round and round
+    peer_flags: tuple[str, ...] = ()  # of benches/tensorstore_peer.py
+    is_in_order: bool = (
+        False  # boxes lie one behind the other along the first axis, round and round
+    )
 
 
 def zstd() -> ZstdCodec:
@@ -104,6 +119,38 @@ ARRAYS = {
     "lz4_v2": Array(volume, (32, 128, 128), V2_DEFAULT, zarr_format=2),
     "islands": Array(islands, (16, 16, 16), zstd()),
     "pages": Array(pages, (1, 256, 256), zstd()),
+    "words": Array(words, (), npy_copies=1),
+    "many_words": Array(words, (), npy_copies=78),
+    "cubes": Array(grains, (16, 16, 16), arrays=400),
+    "far_volume": Array(volume, (32, 32, 32), zstd()),
+    "cifar": Array(pictures, (), npy_copies=1),
+}
+FAR = ("--n-io-threads", "64")
+FAR_PEER = ("--io", "64", "--depth", "8", "--count-open")
+FAR_CACHED = ("--chunk-cache-bytes", "64MiB")
+
+
+def words_row(row_bytes: int, dtype: str, array: str = "words") -> Row:
+    """Boxes of 64 rows of `array`, 2 GiB of them or 65,536."""
+    box_bytes = 64 * row_bytes
+    count, batch = min(65_536, (2 << 30) // box_bytes), max(2, min(64, (8 << 20) // box_bytes))
+    family = "rows" if array == "words" else "large"
+    return Row((array,), (64, row_bytes // 2), 2, count, batch, dtype, family)
+
+
+def slabs_row(dtype: str) -> Row:
+    return Row(("words",), (8, 65_536), 2, 2000, 8, dtype, "rows", is_in_order=True)
+
+
+WORDS_ROWS = {
+    f"rows_{row_bytes}_{dtype}": words_row(row_bytes, dtype)
+    for dtype in ("f32", "u16")
+    for row_bytes in (8, 64, 512, 4096, 65_536)
+}
+LARGE_ROWS = {
+    f"half_{row_bytes}_{dtype}": words_row(row_bytes, dtype, "many_words")
+    for dtype in ("f32", "u16")
+    for row_bytes in (64, 4096, 65_536)
 }
 
 ROWS = {
@@ -133,6 +180,25 @@ ROWS = {
         ("tiny_sharded",), (32, 32, 32), 3, 4096, 32, family="ways", flags=("--through-hook",)
     ),
     "cached": Row(("labels_u32",), (48, 96, 96), 3, 2048, 16, "i64", family="ways", flags=CACHED),
+    **WORDS_ROWS,
+    "slabs_f32": slabs_row("f32"),
+    "slabs_u16": slabs_row("u16"),
+    **LARGE_ROWS,
+    "far_arrays_8": Row(("cubes",), (16, 16, 16), 3, 400, 8, "f32", "far", FAR, FAR_PEER, True),
+    "far_arrays_1": Row(("cubes",), (16, 16, 16), 3, 400, 1, "f32", "far", FAR, FAR_PEER, True),
+    "far_chunks": Row(("far_volume",), (16, 16, 16), 3, 1024, 8, "f32", "far", FAR, FAR_PEER),
+    "far_shared": Row(
+        ("far_volume",),
+        (64, 64, 64),
+        3,
+        128,
+        8,
+        "f32",
+        "far",
+        (*FAR, *FAR_CACHED),
+        (*FAR_PEER, "--cache-bytes", str(64 << 20)),
+    ),
+    "cifar": Row(("cifar",), (1, 3, 32, 32), 3, 20_000, 128, "f32", "loops"),
 }
 
 
@@ -141,11 +207,24 @@ def painted(paint_array: Callable[[int], np.ndarray], seed: int) -> np.ndarray:
     return paint_array(seed)
 
 
-def write_array(out: Path, name: str, seed: int) -> None:
+def write_npy(path: Path, values: np.ndarray, copies: int) -> None:
+    shape = (copies * len(values), *values.shape[1:])
+    with path.open("wb") as file:
+        header = {"descr": values.dtype.str, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        for _ in range(copies):
+            file.write(values.data)
+
+
+def write_array(path: Path, name: str, seed: int) -> None:
     stored = ARRAYS[name]
     values = painted(stored.paint, seed)
-    partial = out / f"{name}.partial"
+    partial = path.with_name(f"{path.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
+    if stored.npy_copies:
+        write_npy(partial, values, stored.npy_copies)
+        partial.rename(path)
+        return
     array = zarr.create_array(
         store=partial,
         shape=values.shape,
@@ -158,12 +237,26 @@ def write_array(out: Path, name: str, seed: int) -> None:
         zarr_format=stored.zarr_format,
     )
     array[...] = values
-    partial.rename(out / name)
-    stored_bytes = sum(f.stat().st_size for f in (out / name).rglob("*") if f.is_file())
-    print(
-        f"{out / name}: {values.nbytes / 2**20:.0f} MiB in {stored_bytes / 2**20:.0f} MiB",
-        flush=True,
-    )
+    partial.rename(path)
+    if stored.arrays == 1:
+        stored_bytes = sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
+        print(
+            f"{path}: {values.nbytes / 2**20:.0f} MiB in {stored_bytes / 2**20:.0f} MiB",
+            flush=True,
+        )
+
+
+def paths(out: Path, name: str, family: str) -> list[Path]:
+    """The arrays of that name."""
+    stored, out = ARRAYS[name], out / "far" if family == "far" else out
+    if stored.arrays > 1:
+        return [out / f"{name}_{number}" for number in range(stored.arrays)]
+    return [out / (f"{name}.npy" if stored.npy_copies else name)]
+
+
+def shape_of(path: Path) -> Shape:
+    is_npy = path.suffix == ".npy"
+    return np.load(path, mmap_mode="r").shape if is_npy else zarr.open_array(path, mode="r").shape
 
 
 def boxes(row: Row, shapes: list[Shape], seed: int) -> Iterator[tuple[int, list[list[int]]]]:
@@ -171,24 +264,30 @@ def boxes(row: Row, shapes: list[Shape], seed: int) -> Iterator[tuple[int, list[
     dice = np.random.default_rng([seed, *row.arrays[0].encode()])
     for place in range(row.count):
         number = int(dice.integers(len(shapes)))
+        if row.is_in_order:
+            place, number = divmod(place, len(shapes))
         limits = [extent - edge + 1 for extent, edge in zip(shapes[number], row.box)]
         first = [int(dice.integers(limit)) for limit in limits]
         if row.is_in_order:
-            first[0] = place % limits[0]
+            first[0] = place * row.box[0] % (shapes[number][0] // row.box[0] * row.box[0])
         yield number, [[f, f + e] for f, e in zip(first, row.box)]
 
 
 def write_kinds(out: Path, names: list[str], seed: int) -> list[dict[str, Any]]:
     """Writes the arrays and lists of these rows; their entries for scenarios.json."""
-    needed = {array for name in names for array in ROWS[name].arrays}
+    needed = {name: ROWS[row].family for row in names for name in ROWS[row].arrays}
     for name in ARRAYS:
-        if name in needed and not (out / name).exists():
-            write_array(out, name, seed)
+        for path in paths(out, name, needed[name]) if name in needed else []:
+            path.parent.mkdir(exist_ok=True)
+            if not path.exists():
+                write_array(path, name, seed)
     scenarios = []
     for name in names:
         row = ROWS[name]
-        uris = [str((out / array).resolve()) for array in row.arrays]
-        shapes = [zarr.open_array(uri, mode="r").shape for uri in uris]
+        stored = [path for array in row.arrays for path in paths(out, array, row.family)]
+        shapes = [shape_of(path) for path in stored]
+        shown = out / "slow" if row.family == "far" else out
+        uris = [str((shown / path.name).resolve()) for path in stored]
         lines = [json.dumps({"uri": uris[n], "box": box}) for n, box in boxes(row, shapes, seed)]
         (out / "requests" / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
         scenarios.append(
@@ -201,6 +300,7 @@ def write_kinds(out: Path, names: list[str], seed: int) -> list[dict[str, Any]]:
                 "sample_shape": list(row.box[-row.axes :]),
                 "dtype": row.dtype,
                 "flags": list(row.flags),
+                "peer_flags": list(row.peer_flags),
             }
         )
     return scenarios

@@ -208,3 +208,18 @@ def wide_segments(seed: int) -> np.ndarray:
     """The same as u64, with ids beyond 32 bits."""
     labels = segments(seed).astype(np.uint64)
     return np.where(labels == 0, labels, labels * 2**21 + 12345)
+
+
+def words(seed: int) -> np.ndarray:
+    """[800, 65536] u16, noise."""
+    return np.random.default_rng(seed).integers(0, 1 << 16, (800, 65_536), np.uint16)
+
+
+def grains(seed: int) -> np.ndarray:
+    """[16, 16, 16] f32, noise."""
+    return np.random.default_rng(seed).random((16, 16, 16), np.float32)
+
+
+def pictures(seed: int) -> np.ndarray:
+    """[20000, 3, 32, 32] u8, noise: as many pixels as a third of CIFAR has."""
+    return np.random.default_rng(seed).integers(0, 256, (20_000, 3, 32, 32), np.uint8)

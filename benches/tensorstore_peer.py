@@ -2,7 +2,8 @@
 """Streams a request list through tensorstore, the fastest way that its Python interface has.
 
     tensorstore_peer.py REQUESTS.jsonl --batch N [--sample-shape 64,128,128] [--threads 2]
-                        [--dtype f32|bf16|i64|u64] [--mapped] [--cache-bytes 0] [--depth 2] [--verify]
+                        [--dtype f32|bf16|i64|u64] [--mapped] [--cache-bytes 0] [--depth 2] [--io THREADS]
+                        [--count-open] [--verify]
 
 Arrays of zarr v2 and v3; a box may have axes of extent 1 that the sample shape does not have.
 
@@ -43,18 +44,18 @@ def open_arrays(uris, options):
         {
             "cache_pool": {"total_bytes_limit": options.cache_bytes},
             "data_copy_concurrency": {"limit": options.threads},
-            "file_io_concurrency": {"limit": options.threads},
+            "file_io_concurrency": {"limit": options.io or options.threads},
             "file_io_mode": {"mode": "memmap" if options.mapped else "default"},
         }
     )
     target = (ts.float32, ts.bfloat16, ts.int64, ts.uint64)[DTYPES.index(options.dtype)]
-    arrays = {}
+    opened = {}
     for uri in uris:
         store = {"driver": "file", "path": uri.rstrip("/") + "/"}
         driver = "zarr" if (Path(uri) / ".zarray").is_file() else "zarr3"
         spec = {"driver": driver, "kvstore": store}
-        array = ts.open(spec, context=context, read=True, open=True).result()
-        arrays[uri] = ts.cast(array, target)
+        opened[uri] = ts.open(spec, context=context, read=True, open=True)
+    arrays = {uri: ts.cast(array.result(), target) for uri, array in opened.items()}
     return context, target, arrays
 
 
@@ -81,6 +82,8 @@ def main():
     parser.add_argument("--mapped", action="store_true")
     parser.add_argument("--cache-bytes", type=int, default=0)
     parser.add_argument("--depth", type=int, default=2)
+    parser.add_argument("--io", type=int, help="reads at a time; default: as many as threads")
+    parser.add_argument("--count-open", action="store_true", help="the clock starts before open")
     parser.add_argument("--verify", action="store_true")
     options = parser.parse_args()
 
@@ -90,7 +93,7 @@ def main():
     if options.sample_shape:
         shape = [int(extent) for extent in options.sample_shape.split(",")]
 
-    begin = time.perf_counter()
+    begun, begin = cpu_seconds(), time.perf_counter()
     context, target, arrays = open_arrays({request["uri"] for request in requests}, options)
     open_seconds = time.perf_counter() - begin
     ring = [np.full((options.batch, *shape), 1, target.numpy_dtype) for _ in range(RING)]
@@ -106,7 +109,8 @@ def main():
         return writes
 
     crcs, in_flight, first_batch_seconds = [], [], None
-    cpu, begin = cpu_seconds(), time.perf_counter()
+    cpu = begun if options.count_open else cpu_seconds()
+    begin = begin if options.count_open else time.perf_counter()
     for number, batch in enumerate(batches):
         while len(in_flight) < options.depth and number + len(in_flight) < len(batches):
             in_flight.append(submit(number + len(in_flight)))
