@@ -253,7 +253,12 @@ impl Planner {
         self.each_read(shared, data, |first, limit, bytes| {
             let entry = self.task(first);
             let (offset, _, stat) = self.data(first);
-            let need = |task: usize| self.task(task).need.span.bytes().max(4096);
+            let is_partly = shared.array_record(entry.array).is_read_partly();
+            let need = |task: usize| {
+                let need = &self.task(task).need;
+                let bytes = if is_partly { need.box_bytes } else { need.span.bytes() };
+                bytes.max(4096)
+            };
             let (front, staged) = staged_bytes(shared.settings.reads_direct, offset, bytes);
             let slab_offset = slab + front;
             let read = ReadOp {

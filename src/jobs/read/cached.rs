@@ -28,6 +28,9 @@ use core::sync::atomic::Ordering::Relaxed;
 /// second level until they are decoded, and only chunks that are large take a call each.
 const STREAM_BYTES: u64 = 256 << 10;
 
+/// Bytes from which on a chunk of one box that is read partly is read in pieces.
+const PIECES_BYTES_MIN: u64 = 16 << 10;
+
 /// Reads `count` reads of a wave from number `first` on, all of the leased file, and decodes and
 /// scatters each chunk as soon as it is read. Reads that would block are left to threads that may
 /// wait.
@@ -101,7 +104,7 @@ impl Stream<'_, '_> {
             done = read.chunk_first;
             first = if number == 0 { done } else { first };
             while done < limit && self.file.opened.is_ok() {
-                let run = done..self.run_limit(done, limit);
+                let run = done..self.run_limit(done, limit, staging.len());
                 if let Err(fault) = self.read_run(run.clone(), staging)
                     && let Some((chunk, fault)) = self.settle_run(run.clone(), fault, staging)
                 {
@@ -160,16 +163,19 @@ impl Stream<'_, '_> {
     }
 
     /// The limit of the chunks from `first` on that are read at a time: they touch.
-    fn run_limit(&self, first: u32, limit: u32) -> u32 {
+    fn run_limit(&self, first: u32, limit: u32, staging_bytes: usize) -> u32 {
         let head = self.task(first);
         let (mut end, mut at) = (head.offset + head.bytes, first + 1);
-        while at < limit {
+        // A config of small chunks has little staging; a chunk by itself fits.
+        let most = STREAM_BYTES.min(staging_bytes as u64);
+        while at < limit && !self.is_in_pieces(&head) {
             let next = self.task(at);
+            if self.is_in_pieces(&next) {
+                break;
+            }
             let next_end = end.max(next.offset + next.bytes);
             let is_more = next_end > end;
-            if next.way != head.way
-                || next.offset > end
-                || is_more && next_end - head.offset > STREAM_BYTES
+            if next.way != head.way || next.offset > end || is_more && next_end - head.offset > most
             {
                 break;
             }
@@ -179,7 +185,40 @@ impl Stream<'_, '_> {
         at
     }
 
+    /// Whether a chunk that is read partly is read in pieces: it has gaps, or is so long that it
+    /// leaves the caches before it is all read.
+    fn is_in_pieces(&self, task: &ChunkTask) -> bool {
+        let is_long = task.pair_count == 1 && task.bytes >= PIECES_BYTES_MIN;
+        self.file.record.is_read_partly()
+            && (task.need.strip_count > 1 || is_long || task.bytes > STREAM_BYTES)
+    }
+
+    /// Reads a chunk in pieces, each to its places at once. None if its sink takes it whole alone.
+    fn read_pieces(&mut self, chunk: u32, staging: &mut [u8]) -> Option<Result<(), OpenFault>> {
+        let shared = self.file.lock.shared;
+        let start = (shared.os.now_ns)();
+        let _range = shared.profiler.range(profiler::IO);
+        let (task, mut reads) = (self.task(chunk), 0);
+        let (file, base) = (&self.file, task.offset - task.need.span.first);
+        let result =
+            self.assembler.read_pieces((self.wave, chunk), staging, &mut |first, target| {
+                file.read(target, base + first, true)?;
+                reads += 1;
+                Ok(())
+            })?;
+        self.reads += reads;
+        Some(result.map(|got| {
+            let ns = (shared.os.now_ns)() - start;
+            self.io.observe(ns, got, task.bytes.min(got));
+        }))
+    }
+
     fn read_run(&mut self, chunks: Range<u32>, staging: &mut [u8]) -> Result<(), OpenFault> {
+        if self.is_in_pieces(&self.task(chunks.start))
+            && let Some(result) = self.read_pieces(chunks.start, staging)
+        {
+            return result;
+        }
         let start = (self.file.lock.shared.os.now_ns)();
         let offset = self.task(chunks.start).offset;
         let (mut end, mut needed) = (offset, 0);
@@ -278,9 +317,11 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
                 continue;
             }
             let need = state.read_need(shared, wave, &read);
-            // A worker's place holds the parts that are read of a chunk that is read partly.
+            // A worker's place holds the pieces of a chunk that is read partly, or, on the way to a
+            // device, all that is read of it.
+            let in_pieces = read.bytes <= SMALL_CHUNK_BYTES || shared.engine().is_none();
             let is_small = record.working_bytes() <= SMALL_CHUNK_BYTES
-                || record.is_read_partly() && read.bytes <= SMALL_CHUNK_BYTES
+                || record.is_read_partly() && in_pieces
                 || is_for_device(shared, wave, &read);
             if !is_small || !fits_slab(shared, need) {
                 if let Some(job) = lease_read(state, shared, (wave, first), true, false) {
