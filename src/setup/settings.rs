@@ -5,7 +5,9 @@
 
 use crate::assemble::units::chunk_records_max;
 use crate::base::abi::FilesHook;
-use crate::base::limits::{MEMORY_PAGE_BYTES, SAMPLES_MAX, THREADS_MAX};
+use crate::base::limits::{
+    FILE_CHUNK_BYTES, MAPPED_CHUNK_BYTES, MEMORY_PAGE_BYTES, SAMPLES_MAX, THREADS_MAX, WINDOW_BYTES,
+};
 use crate::base::math::align_up;
 use crate::base::status::{Status, Why};
 use crate::batch::slots::PerSample;
@@ -79,6 +81,10 @@ pub struct Settings {
     pub async_depth: u32,
     /// The ring reads past the page cache.
     pub reads_direct: bool,
+    /// Windows of mapped files.
+    pub windows: u32,
+    /// Bytes of a chunk of a flat file at most.
+    pub file_chunk_bytes: u64,
     /// Planned chunks that may wait for their place in a file to be known.
     pub window_chunks: u32,
     /// Chunk x sample pairs in a wave.
@@ -147,6 +153,11 @@ pub fn settings_from_config(
         ring_depth: if has_ring { 2 * config.n_io_threads } else { 0 },
         async_depth: if config.files.read_async.is_some() { 2 * config.n_io_threads } else { 0 },
         reads_direct: config.reader == config::READER_DIRECT,
+        windows: windows(config),
+        file_chunk_bytes: match windows(config) {
+            0 => FILE_CHUNK_BYTES.min(config.max_chunk_uncompressed_bytes),
+            _ => MAPPED_CHUNK_BYTES.min(config.max_chunk_uncompressed_bytes),
+        },
         window_chunks: 2 * chunks,
         pairs_per_wave: boxes + 2 * chunks,
         window_pairs: 2 * boxes + 4 * chunks,
@@ -185,6 +196,14 @@ fn check(config: &Config, why: &mut Why) -> Result<(), Status> {
         config.cuda_driver.check(why)?;
     }
     Ok(())
+}
+
+/// Windows of mapped files: none of those that a hook reads.
+fn windows(config: &Config) -> u32 {
+    match config.map_uncompressed == 1 && config.files.size.is_none() {
+        true => (config.map_bytes_max / WINDOW_BYTES) as u32,
+        false => 0,
+    }
 }
 
 /// Samples that push takes ahead: two batches; with a chunk cache as many as fill it four times
