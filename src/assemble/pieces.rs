@@ -61,8 +61,8 @@ pub fn read_pieces<E>(
 struct Pieces {
     /// First byte of the first element in the source and in the target.
     first: (i64, u64),
-    /// Axes of a piece, outermost in the target first.
-    inner: ArrayVec<BlockAxis, RANK_MAX>,
+    /// A piece, of the block's axes that it has.
+    piece: Block,
     /// The place among them of an axis of which a piece has so many elements.
     cut: Option<(usize, u64)>,
     /// Axes across pieces, the shortest distance in the source first.
@@ -79,37 +79,40 @@ impl Pieces {
         let row = axes.first().filter(|axis| axis.source_step == element as i64).copied();
         let row = row.filter(|row| row.target_step == element && cast.is_copy(order));
         axes.reverse();
-        let mut by_step = ArrayVec::<usize, RANK_MAX>::new();
-        (0..axes.len()).rev().for_each(|axis| by_step.push(axis));
-        by_step.sort_unstable_by_key(|axis| axes[*axis].source_step.unsigned_abs());
-        let (mut bytes, mut taken, mut cut) = (element, 0, None);
-        for axis in &by_step {
-            let (step, length) = (axes[*axis].source_step.unsigned_abs(), axes[*axis].length);
+        let step = |axis: &usize| axes[*axis].source_step.unsigned_abs();
+        let all = (1u32 << axes.len()) - 1;
+        let (mut bytes, mut inner, mut left, mut cut) = (element, 0u32, all, None);
+        let (mut is_open, mut outer) = (true, ArrayVec::new());
+        // The axis of the shortest step is next, the innermost one first.
+        while let Some(axis) =
+            (0..axes.len()).rev().filter(|axis| left >> axis & 1 != 0).min_by_key(step)
+        {
+            left &= !(1 << axis);
+            let (step, length, taken) = (step(&axis), axes[axis].length, inner.count_ones());
             let is_long = row.is_some() && taken == 1 && bytes >= STRAIGHT_BYTES;
-            if is_long || step.saturating_sub(bytes) >= GAP_BYTES_MIN {
-                break;
-            }
+            is_open &= !is_long && step.saturating_sub(bytes) < GAP_BYTES_MIN;
             let fits = buffer_bytes.saturating_sub(bytes) / step.max(1) + 1;
-            let is_row = row.is_some() && taken == 0;
-            if fits < length && !is_row {
-                cut = (fits > 1).then_some((*axis, fits));
-                taken += usize::from(fits > 1);
-                break;
+            let is_whole = fits >= length || row.is_some() && taken == 0;
+            if is_open && !is_whole && fits > 1 {
+                cut = Some(((inner & ((1 << axis) - 1)).count_ones() as usize, fits));
             }
-            bytes += (length - 1) * step;
-            taken += 1;
+            if is_open && (is_whole || fits > 1) {
+                inner |= 1 << axis;
+                bytes += (length - 1) * step;
+            } else {
+                outer.push(axes[axis]);
+            }
+            is_open &= is_whole;
         }
-        let is_straight = row.is_some() && taken == 1 && cut.is_none();
-        let outer = by_step[taken..].iter().map(|axis| axes[*axis]).collect();
-        let is_inner = |axis: &usize| by_step[..taken].contains(axis);
-        let inner = (0..axes.len()).filter(is_inner);
-        let cut = cut.map(|(at, most)| (inner.clone().take_while(|axis| *axis < at).count(), most));
+        let is_straight = row.is_some() && cut.is_none() && inner == all ^ all >> 1;
         let first = (block.source as i64, block.target);
-        Pieces { first, inner: inner.map(|axis| axes[axis]).collect(), cut, outer, is_straight }
+        let inner = (0..axes.len()).filter(|axis| inner >> axis & 1 != 0).map(|axis| axes[axis]);
+        let piece = Block { axes: inner.collect(), source: 0, target: 0 };
+        Pieces { first, piece, cut, outer, is_straight }
     }
 
     fn read<E>(
-        &self,
+        &mut self,
         target: &mut Target<'_>,
         buffer: &mut [u8],
         read: &mut ReadBytes<'_, E>,
@@ -140,28 +143,29 @@ impl Pieces {
 
     /// Reads the pieces at a place of the outer axes.
     fn read_at<E>(
-        &self,
+        &mut self,
         (source, to): (i64, u64),
         target: &mut Target<'_>,
         buffer: &mut [u8],
         read: &mut ReadBytes<'_, E>,
     ) -> Result<(), E> {
         if self.is_straight {
-            let bytes = self.inner[0].length * target.target_bytes();
+            let bytes = self.piece.axes[0].length * target.target_bytes();
             return read(source as u64, target.claim.part(to, bytes));
         }
-        let axes = self.inner.clone();
-        let mut piece = Block { axes, source: 0, target: to };
         let Some((axis, most)) = self.cut else {
-            return read_piece(&mut piece, source, target, buffer, read);
+            self.piece.target = to;
+            return read_piece(&mut self.piece, source, target, buffer, read);
         };
-        let whole = self.inner[axis];
-        for first in (0..whole.length).step_by(index(most)) {
-            piece.axes[axis].length = most.min(whole.length - first);
-            piece.target = to + first * whole.target_step;
+        let (whole, mut first) = (self.piece.axes[axis], 0);
+        while first < whole.length {
+            self.piece.axes[axis].length = most.min(whole.length - first);
+            self.piece.target = to + first * whole.target_step;
             let source = source + first as i64 * whole.source_step;
-            read_piece(&mut piece, source, target, buffer, read)?;
+            read_piece(&mut self.piece, source, target, buffer, read)?;
+            first += most;
         }
+        self.piece.axes[axis] = whole;
         Ok(())
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::base::arena::Region;
 use crate::base::limits::WINDOW_BYTES;
-use crate::os::{Errno, checked, last_errno};
+use crate::os::{Errno, last_errno};
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 
@@ -36,15 +36,16 @@ pub(super) fn map_file(place: Region, fd: i32, first: u64) -> Result<(), Errno> 
     if mapped == libc::MAP_FAILED { Err(last_errno()) } else { Ok(()) }
 }
 
-pub(super) fn is_mappable(fd: i32) -> Result<bool, Errno> {
+pub(super) fn is_mappable(fd: i32) -> bool {
     let mut found = MaybeUninit::<libc::statfs>::zeroed();
     // SAFETY: fstatfs writes the struct that it is given.
-    checked(unsafe { libc::fstatfs(fd, found.as_mut_ptr()) }.into())?;
+    let has_failed = unsafe { libc::fstatfs(fd, found.as_mut_ptr()) } != 0;
     // SAFETY: all bytes were zeroed, and zeroes are a valid struct statfs.
     let kind = unsafe { found.assume_init() }.f_type;
     // Its type is that of the C library.
     #[allow(clippy::unnecessary_cast)]
-    Ok(LISTED.contains(&(kind as i64)))
+    let kind = kind as i64;
+    !has_failed && LISTED.contains(&kind)
 }
 
 #[cfg(test)]
@@ -56,7 +57,7 @@ mod tests {
     fn files_of_proc_are_not_mapped_and_mapped_bytes_are_those_of_the_file() {
         let open = |path: &[u8]| (SYSTEM.open)(path).unwrap();
         let (listed, other) = (open(b"/dev/shm\0"), open(b"/proc/self/maps\0"));
-        assert_eq!((is_mappable(listed), is_mappable(other)), (Ok(true), Ok(false)));
+        assert_eq!((is_mappable(listed), is_mappable(other)), (true, false));
         [listed, other].into_iter().for_each(SYSTEM.close);
         let place = reserve(2 * WINDOW_BYTES).unwrap();
         let path = std::env::current_exe().unwrap();

@@ -151,7 +151,7 @@ table! {
     /// is there. An access to what the file does not have ends the process.
     map_file: fn(place: Region, fd: i32, first: u64) -> Result<(), Errno> = mapping::map_file;
     /// Whether an open file is of a file system whose files are mapped.
-    is_mappable: fn(fd: i32) -> Result<bool, Errno> = mapping::is_mappable;
+    is_mappable: fn(fd: i32) -> bool = mapping::is_mappable;
     /// Opens a NUL-terminated path for reading, without waiting for whoever is at its other end.
     open: fn(path: &[u8]) -> Result<i32, Errno> = |path| open_with(path, 0);
     /// Opens a NUL-terminated path for reads past the page cache, and says how they are aligned.

@@ -28,6 +28,8 @@ const LIBC: [&str; 65] = [
     "free",
     "fstat",
     "fstat64",
+    "fstatfs",
+    "fstatfs64",
     "getpid",
     "getrlimit",
     "getrlimit64",

@@ -6,11 +6,12 @@
 use crate::base::indexes::WaveIndex;
 use crate::base::limits::WINDOW_BYTES;
 use crate::base::stats::Metric;
+use crate::cuda::HAS_DEVICES;
 use crate::device::SlabNeed;
 use crate::jobs::assemble::{Assembler, into_sink};
 use crate::jobs::lease::{LeasedFile, lease_read};
+use crate::os::profiler;
 use crate::os::store::{Fault, Path};
-use crate::os::{profiler, uninterrupted};
 use crate::read::{Lease, LeaseOutcome, OpenFault, Window};
 use crate::records::Need;
 use crate::setup::geometry::SMALL_CHUNK_BYTES;
@@ -84,8 +85,9 @@ fn map_window(file: &LeasedFile<'_>, window: &Window) -> Option<u64> {
     let (open, stat) = file.opened.ok()?;
     let shared = file.lock.shared;
     if window.is_new {
-        let is_mappable = uninterrupted(|| (shared.os.is_mappable)(open.fd)) == Ok(true);
-        if !is_mappable || (shared.os.map_file)(window.place, open.fd, window.first).is_err() {
+        if !(shared.os.is_mappable)(open.fd)
+            || (shared.os.map_file)(window.place, open.fd, window.first).is_err()
+        {
             return None;
         }
     }
@@ -286,7 +288,7 @@ impl Stream<'_, '_> {
             bytes
         } else {
             let bytes = &mut staging[..(end - offset) as usize];
-            if has_strips && head.need.strip_count > 1 {
+            if HAS_DEVICES && has_strips && head.need.strip_count > 1 {
                 got = self.read_strips(&head.need, bytes, offset)?;
             } else {
                 self.file.read(bytes, offset, !self.waits)?;
