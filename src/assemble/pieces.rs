@@ -75,26 +75,26 @@ impl Pieces {
     fn of(block: &Block, target: &Target<'_>, buffer_bytes: u64) -> Pieces {
         let (cast, order) = (&target.sample.cast, target.sample.record.byte_order);
         let element = u64::from(cast.source_bytes());
-        let (mut axes, _) = block.collapsed(0);
-        let row = axes.first().filter(|axis| axis.source_step == element as i64).copied();
-        let row = row.filter(|row| row.target_step == element && cast.is_copy(order));
-        axes.reverse();
+        // The innermost one is the first.
+        let (axes, _) = block.collapsed(0);
+        let is_row =
+            |axis: &BlockAxis| (axis.source_step, axis.target_step) == (element as i64, element);
+        let has_row = axes.first().is_some_and(is_row) && cast.is_copy(order);
         let step = |axis: &usize| axes[*axis].source_step.unsigned_abs();
-        let all = (1u32 << axes.len()) - 1;
-        let (mut bytes, mut inner, mut left, mut cut) = (element, 0u32, all, None);
+        let (mut bytes, mut inner, mut cut) = (element, 0u32, None);
+        let mut left = (1u32 << axes.len()) - 1;
         let (mut is_open, mut outer) = (true, ArrayVec::new());
         // The axis of the shortest step is next, the innermost one first.
-        while let Some(axis) =
-            (0..axes.len()).rev().filter(|axis| left >> axis & 1 != 0).min_by_key(step)
+        while let Some(axis) = (0..axes.len()).filter(|axis| left >> axis & 1 != 0).min_by_key(step)
         {
             left &= !(1 << axis);
             let (step, length, taken) = (step(&axis), axes[axis].length, inner.count_ones());
-            let is_long = row.is_some() && taken == 1 && bytes >= STRAIGHT_BYTES;
+            let is_long = has_row && taken == 1 && bytes >= STRAIGHT_BYTES;
             is_open &= !is_long && step.saturating_sub(bytes) < GAP_BYTES_MIN;
             let fits = buffer_bytes.saturating_sub(bytes) / step.max(1) + 1;
-            let is_whole = fits >= length || row.is_some() && taken == 0;
+            let is_whole = fits >= length || has_row && taken == 0;
             if is_open && !is_whole && fits > 1 {
-                cut = Some(((inner & ((1 << axis) - 1)).count_ones() as usize, fits));
+                cut = Some(((inner >> axis).count_ones() as usize, fits));
             }
             if is_open && (is_whole || fits > 1) {
                 inner |= 1 << axis;
@@ -104,9 +104,10 @@ impl Pieces {
             }
             is_open &= is_whole;
         }
-        let is_straight = row.is_some() && cut.is_none() && inner == all ^ all >> 1;
+        let is_straight = has_row && cut.is_none() && inner == 1;
         let first = (block.source as i64, block.target);
-        let inner = (0..axes.len()).filter(|axis| inner >> axis & 1 != 0).map(|axis| axes[axis]);
+        let inner =
+            (0..axes.len()).rev().filter(|axis| inner >> axis & 1 != 0).map(|axis| axes[axis]);
         let piece = Block { axes: inner.collect(), source: 0, target: 0 };
         Pieces { first, piece, cut, outer, is_straight }
     }
