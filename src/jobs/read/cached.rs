@@ -6,7 +6,6 @@
 use crate::base::indexes::WaveIndex;
 use crate::base::limits::WINDOW_BYTES;
 use crate::base::stats::Metric;
-use crate::cuda::HAS_DEVICES;
 use crate::device::SlabNeed;
 use crate::jobs::assemble::{Assembler, into_sink};
 use crate::jobs::lease::{LeasedFile, lease_read};
@@ -84,12 +83,9 @@ pub fn run<'l>(
 fn map_window(file: &LeasedFile<'_>, window: &Window) -> Option<u64> {
     let (open, stat) = file.opened.ok()?;
     let shared = file.lock.shared;
-    if window.is_new {
-        if !(shared.os.is_mappable)(open.fd)
-            || (shared.os.map_file)(window.place, open.fd, window.first).is_err()
-        {
-            return None;
-        }
+    let map = || (shared.os.map_file)(window.place, open.fd, window.first).is_ok();
+    if window.is_new && !((shared.os.is_mappable)(open.fd) && map()) {
+        return None;
     }
     Some(stat.bytes.min(window.first + WINDOW_BYTES))
 }
@@ -272,7 +268,9 @@ impl Stream<'_, '_> {
         }
         let start = (self.file.lock.shared.os.now_ns)();
         let range = self.file.lock.shared.profiler.range(profiler::IO);
-        let has_strips = chunks.len() == 1 && self.file.record.is_read_partly();
+        let has_strips = self.file.lock.shared.engine().is_some()
+            && chunks.len() == 1
+            && self.file.record.is_read_partly();
         let (mut got, mut place) = (end - offset, None);
         let mut sent = None;
         if head.is_for_device() {
@@ -288,7 +286,7 @@ impl Stream<'_, '_> {
             bytes
         } else {
             let bytes = &mut staging[..(end - offset) as usize];
-            if HAS_DEVICES && has_strips && head.need.strip_count > 1 {
+            if has_strips && head.need.strip_count > 1 {
                 got = self.read_strips(&head.need, bytes, offset)?;
             } else {
                 self.file.read(bytes, offset, !self.waits)?;
