@@ -152,7 +152,8 @@
  *
  * wavetrain_memory_need gives the bill of a config, line by line. wavetrain_open takes exactly
  * that: from your block, your functions, or the system (wavetrain_memory_hook), and touches every
- * page. From then until close nothing is allocated, mapped, grown or freed, thread stacks included.
+ * page. From then until close nothing is allocated, mapped, grown or freed, thread stacks included;
+ * with map_uncompressed = 1 files are mapped into addresses that open reserved.
  * Caps are hard: waves are sized so that the bill fits, and a cap that is too small is
  * WAVETRAIN_BUDGET at open, with the floor in the text. A batch that is held and a tensor that
  * lives keep the memory of their slot from close; wavetrain_close says what becomes of the rest.
@@ -628,7 +629,7 @@ typedef struct wavetrain_stats_view {
     uint64_t files_changed; /* files, documents and folders that had another version at the first
                                 touch of a batch, so that what was cached of them was forgotten */
     uint64_t batches_lost;          /* not built yet: 0 */
-    uint64_t mapped_bytes;          /* not built yet: 0 */
+    uint64_t mapped_bytes;          /* bytes of files that are mapped now */
     uint64_t bytes_copied_out;      /* not built yet: 0 */
     /* Synthetic metadata latency. Not built yet: 0. */
     uint64_t metadata_latency_ops;
@@ -1216,12 +1217,19 @@ typedef struct wavetrain_config {
      * loader was opened; 0: you close before you unload it. A program always stays. [1] */
     uint32_t keep_loaded;
     uint64_t reset_timeout_ns; /* How long reset waits for what runs, before it is AGAIN. [30 s] */
-
-    /* Not built yet: another value than the default is UNSUPPORTED by name. */
-    /* 1: uncompressed data is read through mappings. Not built yet. [0] */
+    /* 1: boxes of uncompressed chunks, .npy and raw files are copied out of mappings, if the
+     * file is on ext4, xfs, btrfs, tmpfs or overlayfs; other files are read. TRUNCATION OR A
+     * READ ERROR OF A MAPPED FILE ENDS THE PROCESS BY SIGBUS. The storage of a file that is
+     * removed is freed once other files have taken its windows. The page tables are the
+     * system's, and no part of a budget. [0] */
     uint32_t map_uncompressed;
+
+    /* Not built yet, but for map_bytes_max: another value than the default is UNSUPPORTED by
+     * name. */
     uint32_t saturate; /* 1: casts to integers clamp and truncate; NaN is 0. Not built yet. [0] */
-    uint64_t map_bytes_max; /* Address space for mapped files. Not built yet. [64 GiB] */
+    /* Address space for mapped files, taken at open if map_uncompressed = 1: windows of 1 GiB,
+     * which pass to other files by last use. 1 GiB to 65536 GiB. [64 GiB] */
+    uint64_t map_bytes_max;
     uint32_t n_readers; /* Calls of read_into that work at a time. Not built yet. [8] */
     uint32_t lent_slots; /* n: records for n lent slots, and no other slots. Not built yet. [0] */
     uint32_t trace_events; /* Places in the ring of events. Not built yet. [0] */

@@ -137,6 +137,7 @@ class DataLoader:
     config: of the pipeline, with batch_size in the place of its samples_per_batch. None: f32, of
         the extents of the first sample, with caps that fit its array. What others call num_workers
         and prefetch are n_decode_threads and n_batch_slots there.
+    map_uncompressed: as Config's, in its place.
     rank, world: which share of each epoch, of how many.
     files, fit: as Pipeline has them.
 
@@ -163,6 +164,7 @@ class DataLoader:
         seed: int | None = None,
         transforms: Callable[[Any], Any] | Iterable[Callable[[Any], Any]] | None = None,
         config: Config | None = None,
+        map_uncompressed: bool | None = None,
         rank: int | None = None,
         world: int | None = None,
         files: Any = None,
@@ -188,6 +190,8 @@ class DataLoader:
         self._order = order_of(sampler, len(dataset), size, given)
         self._drop_last = self._order.tail == "drop"
         self._config = self._config_of(config)
+        if map_uncompressed is not None:
+            self._config = dataclasses.replace(self._config, map_uncompressed=map_uncompressed)
         self._pipeline: Pipeline | None = None
         self._run: Run | None = None
         self._is_clean, self._is_closed = True, False

@@ -108,6 +108,7 @@ class Stats:
     chunks_redone: dict[str, int]  # of these, those that were left to the CPU after all
     chunks_not_on_device: dict[str, int]  # why the CPU decodes a chunk for a device
     files_changed: int  # replaced or rewritten files, of which what was cached was forgotten
+    mapped_bytes: int  # of files
     device_decode_mode: DeviceDecode
     digest: Metric
     device_decode: Metric

@@ -154,6 +154,11 @@ impl Cast {
         self.target_bytes
     }
 
+    /// Whether elements in that order only change their places.
+    pub fn is_copy(&self, order: ByteOrder) -> bool {
+        self.copies && (order == ByteOrder::Little || self.word_bytes == 1)
+    }
+
     /// Casts as many rows of `plane` as `target` has, each as many elements as a row of it holds.
     pub fn plane(&self, plane: &Plane<'_>, target: &mut RowsMut<'_>) {
         let (source_bytes, target_bytes) = (self.source_bytes as usize, self.target_bytes as usize);

@@ -12,6 +12,7 @@ pub mod axis;
 pub mod blanks;
 pub mod block;
 pub mod cast;
+pub mod pieces;
 pub mod sample_box;
 pub mod units;
 mod value;

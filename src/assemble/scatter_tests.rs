@@ -234,6 +234,79 @@ fn every_chunk_of_random_geometry_writes_exactly_its_voxels() {
 }
 
 #[test]
+fn pieces_of_a_chunk_write_what_the_whole_chunk_does() {
+    let mut random = Random(0x3141_5926_5358_9793);
+    let (mut straight, mut cut, mut several) = (0, 0, 0);
+    for number in 0..400 {
+        let mut case = random_case(&mut random);
+        // Gaps of any size, as in a file.
+        let spread = random.choice(&[1, 1, 30, 3000, 20_000]);
+        let element = i64::from(case.record.dtype_bytes);
+        for stride in case.record.chunk_strides.iter_mut().filter(|stride| **stride > element) {
+            *stride = (*stride / element * element).max(element) * spread;
+        }
+        let reach = |axis: usize| {
+            (case.record.chunk_shape[axis] as i64 - 1) * case.record.chunk_strides[axis]
+        };
+        let bytes = (0..case.record.axes()).map(reach).sum::<i64>() + element;
+        if bytes > 4 << 20 {
+            continue;
+        }
+        let chunk: Vec<u8> = (0..bytes).map(|_| random.next() as u8).collect();
+        let mut buffer = vec![0; random.choice(&[16, 100, 5000, 200_000])];
+        let room = buffer.len();
+        for origin in chunk_origins(&case.record) {
+            let whole = ChunkBytes { bytes: &chunk, first: 0 };
+            case.memory.fill(POISON);
+            let count = case.with_target(|target| scatter(target, &origin, &whole));
+            let expected = case.memory.clone();
+            case.memory.fill(POISON);
+            let mut reads = 0;
+            let mut read = |first: u64, place: &mut [u8]| {
+                place.copy_from_slice(&chunk[first as usize..][..place.len()]);
+                straight += u32::from(place.len() > room);
+                reads += 1;
+                Ok::<(), ()>(())
+            };
+            let written = case
+                .with_target(|target| pieces::read_pieces(target, &origin, &mut buffer, &mut read));
+            let Case { record, begin, end, pad, memory, .. } = &case;
+            assert_eq!(written, Ok(count), "case {number}: {record:?} {begin:?} {end:?} {pad:?}");
+            assert!(*memory == expected, "case {number}: {record:?} {begin:?} {end:?} {pad:?}");
+            several += u32::from(reads > 1);
+            cut += u32::from(reads > 1 && spread == 1);
+        }
+    }
+    assert!(straight > 5 && cut > 50 && several > 200, "{straight} {cut} {several}");
+}
+
+#[test]
+fn rows_that_are_far_apart_are_read_to_their_places_and_near_ones_together() {
+    for (pitch, target, reads) in [
+        (8400, Dtype::U16, vec![(0, 100), (8400, 100), (16_800, 100)]),
+        (8000, Dtype::U16, vec![(0, 16_100)]),
+        (8400, Dtype::F32, vec![(0, 100), (8400, 100), (16_800, 100)]),
+    ] {
+        let mut record = record(&[3, 50], &[3, 50], Dtype::U16, &[0, 1]);
+        record.chunk_strides[0] = pitch;
+        let mut case = Case::new(record, target, vec![0, 0], vec![3, 50], PadMode::None);
+        let (mut buffer, mut seen) = (vec![0; 1 << 17], Vec::new());
+        let within = buffer.as_ptr_range();
+        let mut straight = 0;
+        case.with_target(|target| {
+            pieces::read_pieces(target, &[0, 0], &mut buffer, &mut |first, place: &mut [u8]| {
+                seen.push((first, place.len()));
+                straight += u32::from(!within.contains(&place.as_ptr()));
+                Ok::<(), ()>(())
+            })
+        })
+        .unwrap();
+        assert_eq!(seen, reads);
+        assert_eq!(straight, if target == Dtype::U16 && pitch == 8400 { 3 } else { 0 });
+    }
+}
+
+#[test]
 fn outside_and_all_chunks_make_up_the_whole_sample() {
     let mut random = Random(0x0FED_CBA9_8765_4321);
     for number in 0..300 {

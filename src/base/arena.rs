@@ -254,6 +254,11 @@ impl Region {
     }
 
     /// Address of the first byte.
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// The same.
     pub fn as_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
     }

@@ -101,6 +101,19 @@ pub const BUFFER_ALIGN: u64 = 256;
 /// A page of memory: what large pieces of the arena start at.
 pub const MEMORY_PAGE_BYTES: u64 = 4096;
 
+/// Bytes of a chunk of a flat file at most: enough for a job, little enough to share a large box
+/// among several.
+pub const FILE_CHUNK_BYTES: u64 = 1 << 20;
+
+/// The same if it is mapped: what a box does not need of it costs nothing, and each task does.
+pub const MAPPED_CHUNK_BYTES: u64 = 16 << 20;
+
+/// Address space of a window of a mapped file: a page table of its own.
+pub const WINDOW_BYTES: u64 = 1 << 30;
+
+/// Most address space for windows: half of what a process has.
+pub const MAP_BYTES_MAX: u64 = 1 << 46;
+
 /// Largest chunk cap that a config may ask for: offsets inside a chunk stay in u32.
 pub const CHUNK_BYTES_MAX: u64 = 1 << 31;
 

@@ -295,7 +295,7 @@ stats! {
     files_changed: u64 = AtomicU64,
     /// 0: not built yet.
     batches_lost: u64,
-    /// 0: not built yet.
+    /// Bytes of files that are mapped now.
     mapped_bytes: u64,
     /// 0: not built yet.
     bytes_copied_out: u64,

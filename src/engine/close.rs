@@ -148,6 +148,10 @@ impl Opened {
             let Some(open) = open else { break };
             shared.store.close(open);
         }
+        if let Some(place) = self.taken.windows {
+            engine.lock.lock().windows.set_place(None);
+            (shared.os.vacate)(place.start(), place.bytes());
+        }
         if !is_kept {
             return true;
         }

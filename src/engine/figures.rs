@@ -32,6 +32,7 @@ impl Engine {
             let oldest = state.slots.longest_kept().unwrap_or((0, 0));
             (stats.oldest_held_batch, stats.oldest_held_since_ns) = oldest;
             stats.chunk_cache_bytes_held = state.chunks.held_bytes();
+            stats.mapped_bytes = state.windows.mapped_bytes();
         }
     }
 }

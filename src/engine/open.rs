@@ -8,7 +8,7 @@
 use crate::base::abi::{HostJob, MemoryHook};
 use crate::base::arena::{Carver, Region};
 use crate::base::bill::{Bill, Item, Kind, Line};
-use crate::base::limits::{MEMORY_PAGE_BYTES, METADATA_SMALL_BYTES};
+use crate::base::limits::{MEMORY_PAGE_BYTES, METADATA_SMALL_BYTES, WINDOW_BYTES};
 use crate::base::stats::StatsCells;
 use crate::base::status::{Status, Why};
 use crate::batch::exports::Exports;
@@ -121,10 +121,13 @@ pub struct Opened {
 pub(super) struct Taken {
     pub(super) block: Block,
     stacks: Stacks,
+    /// Addresses of windows.
+    pub(super) windows: Option<Region>,
 }
 
 impl Taken {
     fn give_back(&self, os: &Os, hook: &MemoryHook) {
+        unmap_windows(os, self.windows);
         // The owner of the block gets it back as it was; of the system's, pages may be gone
         // already.
         if !self.block.is_systems() {
@@ -163,15 +166,17 @@ pub fn open(
     why: &mut Why,
 ) -> Result<Opened, Status> {
     let (bytes, geometry) = host_bytes(settings, why)?;
-    let hook = settings.config.memory;
-    let mut values = values_from_settings(settings);
-    let block = Block::take(os, &hook, bytes, why)
-        .inspect_err(|status| name_largest_line(*status, &count(settings, &geometry), why))?;
+    let (hook, mut values) = (settings.config.memory, values_from_settings(settings));
+    let windows = reserve_windows(os, settings, why)?;
+    let block = Block::take(os, &hook, bytes, why).inspect_err(|status| {
+        unmap_windows(os, windows);
+        name_largest_line(*status, &count(settings, &geometry), why);
+    })?;
     (values.host_bytes, values.handle) = (bytes, handle);
     let mut carver = block.carver();
     // First, because a page that is touched next to a guard may be a huge one, of the guard too.
     let stacks = Stacks::carve(&mut carver, os, settings);
-    let taken = Taken { block, stacks };
+    let taken = Taken { block, stacks, windows };
     let scratch = carve_scratch(&mut carver, &geometry);
     let fences = carve_fences(&mut carver, settings);
     let mut engine = None;
@@ -192,6 +197,7 @@ pub fn open(
     assert!(carver.bill().total(Kind::Host) == bytes);
     loader.lock.init();
     loader.lock.lock().slots.set_loader(handle.token);
+    loader.lock.lock().windows.set_place(taken.windows);
     let opened = Opened { loader, taken };
     stacks.tell(&loader.shared.sink);
     if let Err(status) = start_threads(loader, starts, why) {
@@ -206,6 +212,18 @@ pub fn open(
         loader.shared.sink.log(Level::Info, 0, format_args!("backend {reason}"));
     }
     Ok(opened)
+}
+
+/// The addresses of the windows of mapped files, if there are any.
+fn reserve_windows(os: &Os, settings: &Settings, why: &mut Why) -> Result<Option<Region>, Status> {
+    let bytes = u64::from(settings.windows) * WINDOW_BYTES;
+    let reserved = (bytes > 0).then(|| (os.reserve)(bytes)).transpose();
+    let text = "bytes of addresses for mapped files: lower map_bytes_max";
+    reserved.map_err(|errno| fail!(why, OutOfMemory, "no {bytes} {text}: {errno}"))
+}
+
+fn unmap_windows(os: &Os, windows: Option<Region>) {
+    windows.into_iter().for_each(|place| (os.unmap)(place.start(), place.bytes()));
 }
 
 /// The values that are derived from the settings once, apart from sizes.

@@ -38,8 +38,8 @@ impl Engine {
                 wait::run(lock, (wave, op), (&read, target), &lease, (cached_only, ticket))
             }
             Job::Ask { wave, op, read, target } => ask::run(lock, (wave, op), &read, target),
-            Job::Stream { wave, first, count, lease, slab } => {
-                cached::run(lock, worker, (wave, first, count), &lease, slab)
+            Job::Stream { wave, first, count, lease, window, slab } => {
+                cached::run(lock, worker, (wave, first, count), (&lease, window), slab)
             }
             Job::Assemble { wave, first, count, large, slab } => {
                 assemble::run(lock, worker, (wave, first, count), (large, slab))

@@ -4,6 +4,7 @@
 //! In: chunk tasks of one batch and one array, their bytes staged. Out: calls of
 //! their sink.
 
+use crate::assemble::pieces::ReadBytes;
 use crate::base::indexes::{ArraySlot, WaveIndex};
 use crate::base::stats::Metric;
 use crate::cuda::HAS_DEVICES;
@@ -13,6 +14,7 @@ use crate::jobs::device::sink::SlabSink;
 use crate::jobs::failures::fail_task;
 use crate::jobs::sink::{Boxes, CpuSink, Sink, Taken};
 use crate::os::profiler;
+use crate::read::OpenFault;
 use crate::records::{ChunkBytes, Need};
 use crate::state::State;
 use crate::state::claims::claim_hold;
@@ -193,6 +195,30 @@ impl<'a> Assembler<'a> {
         let written = self.sink.place(&self.boxes, &part, &chunk);
         self.scatter.observe((shared.os.now_ns)() - start, input, written);
         Ok(())
+    }
+
+    /// Brings a task of uncompressed data to its samples as `read` reads the bytes of its chunk.
+    /// None if the whole chunk is wanted; else the bytes that were read.
+    pub fn read_pieces(
+        &mut self,
+        (wave, chunk): (WaveIndex, u32),
+        buffer: &mut [u8],
+        read: &mut ReadBytes<'_, OpenFault>,
+    ) -> Option<Result<u64, OpenFault>> {
+        let shared = self.boxes.shared;
+        let mut own = None;
+        let part = self.boxes.part((wave, shared.wave_row(wave, chunk)), &mut own);
+        let mut got = 0;
+        let mut counted = |first: u64, target: &mut [u8]| {
+            got += target.len() as u64;
+            read(first, target)
+        };
+        let written = self.sink.read_pieces(&self.boxes, &part, buffer, &mut counted)?;
+        if let Ok(written) = written {
+            self.decode.observe(0, got, got);
+            self.scatter.observe(0, part.task.need_bytes(), written);
+        }
+        Some(written.map(|_| got))
     }
 
     /// Adds what was gathered to the loader's figures.

@@ -62,7 +62,7 @@ fn load(
         asked: &shared.asked,
         uri,
         files_max: config.max_npy_files,
-        chunk_bytes_max: config.max_chunk_uncompressed_bytes,
+        chunk_bytes_max: shared.settings.file_chunk_bytes,
         buffer,
         is_large,
         record: &mut record,

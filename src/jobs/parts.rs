@@ -54,7 +54,7 @@ fn settle(shared: &Shared, state: &mut State, failed: Option<(u32, Status, Why)>
         Ok((first, count)) => {
             let mut record = state.arrays.records.read(array.at());
             let (parts, runs) = shared.claim_parts(first, count);
-            record.join_parts(parts, runs, shared.settings.config.max_chunk_uncompressed_bytes);
+            record.join_parts(parts, runs, shared.settings.file_chunk_bytes);
             shared.views.records.write(array.at(), record);
             state.arrays.finish(array, ArrayState::Ready, &Why::new());
         }

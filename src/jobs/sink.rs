@@ -7,6 +7,7 @@
 use crate::assemble::blanks::BLANKS_MAX;
 use crate::assemble::block::Block;
 use crate::assemble::cast::Cast;
+use crate::assemble::pieces::{ReadBytes, read_pieces};
 use crate::assemble::{
     SampleBox, Target, fill_block, fill_outside, outside_element, scatter, scatter_fill,
 };
@@ -48,7 +49,7 @@ pub enum Taken {
 }
 
 /// The bytes that a sink has read itself, and their place in it.
-pub type ReadBytes = (&'static [u8], u64);
+pub type SentBytes = (&'static [u8], u64);
 
 /// A place that the chunks of one array go to.
 pub trait Sink {
@@ -58,8 +59,21 @@ pub trait Sink {
         &mut self,
         _bytes: u64,
         _read: &mut dyn FnMut(&mut [u8]) -> Result<(), OpenFault>,
-    ) -> Result<Option<ReadBytes>, OpenFault> {
+    ) -> Result<Option<SentBytes>, OpenFault> {
         Ok(None)
+    }
+
+    /// Brings a task of uncompressed data to all of its samples as `read` reads the bytes of its
+    /// chunk, in pieces; how many bytes are written. None, and nothing is read, if the sink wants
+    /// the whole chunk.
+    fn read_pieces(
+        &mut self,
+        _from: &Boxes<'_>,
+        _part: &Part<'_>,
+        _buffer: &mut [u8],
+        _read: &mut ReadBytes<'_, OpenFault>,
+    ) -> Option<Result<u64, OpenFault>> {
+        None
     }
 
     /// Offers the encoded chunk of a task, which lies at `place` of the sink if `read` brought it.
@@ -211,6 +225,26 @@ fn sample_of<'b>(
 pub struct CpuSink;
 
 impl Sink for CpuSink {
+    fn read_pieces(
+        &mut self,
+        from: &Boxes<'_>,
+        part: &Part<'_>,
+        buffer: &mut [u8],
+        read: &mut ReadBytes<'_, OpenFault>,
+    ) -> Option<Result<u64, OpenFault>> {
+        let (shared, origin) = (from.shared, &part.origin[..part.record.axes()]);
+        let mut written = 0;
+        for (_, source) in from.of(part) {
+            let claim = shared.claim_sample(source.to(part.task.slot));
+            let mut target = Target { sample: from.sample(part.record, source), claim };
+            match read_pieces(&mut target, origin, buffer, read) {
+                Ok(bytes) => written += bytes,
+                Err(fault) => return Some(Err(fault)),
+            }
+        }
+        Some(Ok(written))
+    }
+
     fn place(&mut self, from: &Boxes<'_>, part: &Part<'_>, chunk: &ChunkBytes<'_>) -> u64 {
         let (shared, kind) = (from.shared, part.task.kind);
         if kind == ChunkKind::Blank {

@@ -11,6 +11,7 @@ pub mod directory;
 pub mod fatal;
 pub mod folder;
 pub mod loaded;
+mod mapping;
 pub mod memory;
 #[cfg(wavetrain_archive)]
 mod panic;
@@ -22,6 +23,7 @@ pub mod thread_locals;
 mod threads;
 pub mod workers;
 
+use crate::base::arena::Region;
 use crate::base::version::Version;
 use crate::os::threads::{be_batch, name_thread, thread_join, thread_start};
 use core::ffi::c_void;
@@ -139,6 +141,13 @@ table! {
     /// Refuses or allows, again, every access to whole pages. Not all memory of a caller knows it:
     /// EINVAL where its pages are huge.
     guard: fn(pages: NonNull<u8>, bytes: u64, is_on: bool) -> Result<(), Errno> = guard;
+    /// Reserves addresses, and no memory, until `unmap`. An access to them ends the process.
+    reserve: fn(bytes: u64) -> Result<Region, Errno> = mapping::reserve;
+    /// Maps an open file from byte `first` on to WINDOW_BYTES reserved addresses, instead of what
+    /// is there. An access to what the file does not have ends the process.
+    map_file: fn(place: Region, fd: i32, first: u64) -> Result<(), Errno> = mapping::map_file;
+    /// Whether an open file is of a file system whose files are mapped.
+    is_mappable: fn(fd: i32) -> bool = mapping::is_mappable;
     /// Opens a NUL-terminated path for reading, without waiting for whoever is at its other end.
     open: fn(path: &[u8]) -> Result<i32, Errno> = |path| open_with(path, 0);
     /// Opens a NUL-terminated path of a directory for reading its entries.

@@ -132,6 +132,11 @@ impl FileTable {
         record.stat.map(|stat| (stat, record.epoch))
     }
 
+    /// The epoch of what is known, or will be once it was opened, of the file.
+    pub fn epoch(&self, slot: FileSlot) -> u64 {
+        self.records[slot.at()].epoch
+    }
+
     /// Makes the record the youngest.
     pub fn touch(&mut self, slot: FileSlot) {
         self.cache.touch(slot.0);

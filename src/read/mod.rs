@@ -16,6 +16,7 @@ mod merge;
 mod pages;
 pub mod shard_index;
 mod sums;
+mod windows;
 
 pub use access::Access;
 pub use document::{
@@ -32,6 +33,7 @@ pub use pages::{
     IndexPage, LOOKS_MAX, Look, Looks, Outcome, PAGE_BYTES, PageCache, Question, Requests,
 };
 pub use sums::{PageCheck, SUM_BYTES};
+pub use windows::{Window, Windows};
 
 #[cfg(test)]
 mod files_tests;

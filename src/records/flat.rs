@@ -4,10 +4,6 @@
 
 use super::ArrayRecord;
 
-/// Bytes of a chunk of a flat file at most: enough for a job, little enough to share a large box
-/// among several.
-const CHUNK_BYTES: u64 = 1 << 20;
-
 /// What stands before the name of an array that the host describes.
 pub const HOOK_PREFIX: &str = "hook:";
 
@@ -35,7 +31,7 @@ impl ArrayRecord {
     /// Lays out a file of `rows` rows, and cuts it into chunks of at most `most` bytes.
     pub fn cut_file(&mut self, rows: u64, most: u64) {
         let (axes, order, bytes) = (self.axes(), self.axis_order[0], u64::from(self.dtype_bytes));
-        let (mut stride, mut left) = (bytes, (most.min(CHUNK_BYTES) / bytes).max(1));
+        let (mut stride, mut left) = (bytes, (most / bytes).max(1));
         self.chunk_bytes = bytes;
         for axis in order[..axes].iter().rev().map(|axis| usize::from(*axis)) {
             let extent = if axis == 0 { rows } else { self.shape[axis] };

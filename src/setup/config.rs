@@ -9,7 +9,8 @@ use crate::base::abi::{
     c_structs,
 };
 use crate::base::limits::{
-    BOXES_MAX, CHUNK_BYTES_MAX, HOOK_STACK_BYTES_MAX, PARTS_MAX, RANK_MAX, SAMPLES_MAX, THREADS_MAX,
+    BOXES_MAX, CHUNK_BYTES_MAX, HOOK_STACK_BYTES_MAX, MAP_BYTES_MAX, PARTS_MAX, RANK_MAX,
+    SAMPLES_MAX, THREADS_MAX, WINDOW_BYTES,
 };
 use crate::base::status::{Status, Why};
 use crate::cuda::DriverPath;
@@ -370,13 +371,20 @@ macro_rules! config_table {
         keep_loaded: u32 = 1, [0, 1] => Switch "the library stays loaded once it was used";
         /// How long reset waits for what runs, before it is AGAIN.
         reset_timeout_ns: u64 = 30_000_000_000 => Time "longest wait of a reset";
-        // Not built yet: another value than the default is UNSUPPORTED by name.
-        /// 1: uncompressed data is read through mappings. Not built yet.
-        map_uncompressed: u32 = 0, {unbuilt};
+        /// 1: boxes of uncompressed chunks, .npy and raw files are copied out of mappings, if the
+        /// file is on ext4, xfs, btrfs, tmpfs or overlayfs; other files are read. TRUNCATION OR A
+        /// READ ERROR OF A MAPPED FILE ENDS THE PROCESS BY SIGBUS. The storage of a file that is
+        /// removed is freed once other files have taken its windows. The page tables are the
+        /// system's, and no part of a budget.
+        map_uncompressed: u32 = 0, [0, 1] => Switch "copy uncompressed data out of mapped files";
+        // Not built yet, but for map_bytes_max: another value than the default is UNSUPPORTED by
+        // name.
         /// 1: casts to integers clamp and truncate; NaN is 0. Not built yet.
         saturate: u32 = 0, {unbuilt};
-        /// Address space for mapped files. Not built yet.
-        map_bytes_max: u64 = 64 << 30, {unbuilt};
+        /// Address space for mapped files, taken at open if map_uncompressed = 1: windows of 1 GiB,
+        /// which pass to other files by last use.
+        map_bytes_max: u64 = 64 << 30, [WINDOW_BYTES, MAP_BYTES_MAX]
+            => Bytes "address space for mapped files";
         /// Calls of read_into that work at a time. Not built yet.
         n_readers: u32 = 8, {unbuilt};
         /// n: records for n lent slots, and no other slots. Not built yet.

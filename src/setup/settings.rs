@@ -5,7 +5,9 @@
 
 use crate::assemble::units::chunk_records_max;
 use crate::base::abi::FilesHook;
-use crate::base::limits::{MEMORY_PAGE_BYTES, SAMPLES_MAX, THREADS_MAX};
+use crate::base::limits::{
+    FILE_CHUNK_BYTES, MAPPED_CHUNK_BYTES, MEMORY_PAGE_BYTES, SAMPLES_MAX, THREADS_MAX, WINDOW_BYTES,
+};
 use crate::base::math::align_up;
 use crate::base::status::{Status, Why};
 use crate::batch::slots::PerSample;
@@ -75,6 +77,10 @@ pub struct Settings {
     pub io_threads: u32,
     /// Most reads in flight of an asynchronous files hook; 0: it does not exist.
     pub async_depth: u32,
+    /// Windows of mapped files.
+    pub windows: u32,
+    /// Bytes of a chunk of a flat file at most.
+    pub file_chunk_bytes: u64,
     /// Planned chunks that may wait for their place in a file to be known.
     pub window_chunks: u32,
     /// Chunk x sample pairs in a wave.
@@ -140,6 +146,11 @@ pub fn settings_from_config(
         decode_threads: config.n_decode_threads,
         io_threads: if own_threads { config.n_io_threads } else { 0 },
         async_depth: if config.files.read_async.is_some() { 2 * config.n_io_threads } else { 0 },
+        windows: windows(config),
+        file_chunk_bytes: match windows(config) {
+            0 => FILE_CHUNK_BYTES.min(config.max_chunk_uncompressed_bytes),
+            _ => MAPPED_CHUNK_BYTES.min(config.max_chunk_uncompressed_bytes),
+        },
         window_chunks: 2 * chunks,
         pairs_per_wave: boxes + 2 * chunks,
         window_pairs: 2 * boxes + 4 * chunks,
@@ -177,6 +188,14 @@ fn check(config: &Config, why: &mut Why) -> Result<(), Status> {
         config.cuda_driver.check(why)?;
     }
     Ok(())
+}
+
+/// Windows of mapped files: none of those that a hook reads.
+fn windows(config: &Config) -> u32 {
+    match config.map_uncompressed == 1 && config.files.size.is_none() {
+        true => (config.map_bytes_max / WINDOW_BYTES) as u32,
+        false => 0,
+    }
 }
 
 /// Samples that push takes ahead: two batches; with a chunk cache as many as fill it four times

@@ -169,7 +169,7 @@ pub fn join_headers(look: &mut Look<'_>, count: u32, why: &mut Why) -> Result<()
     }
     let record = &mut *look.record;
     record.shape[0] = rows;
-    record.cut_file(most, u64::MAX);
+    record.cut_file(most, look.chunk_bytes_max);
     record.shard_shape[0][0] = most;
     let cells = u64::from(count);
     if least < most || most == 0 {

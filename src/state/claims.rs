@@ -12,6 +12,7 @@ use crate::base::math::index;
 use crate::base::text::Uri;
 use crate::cuda::Event;
 use crate::device::{SlabPart, Stream, UNIT_BYTES};
+use crate::read::Window;
 use crate::records::Part;
 use crate::records::grid::EdgeRun;
 use crate::records::{Destination, DeviceMemory, Fed, FedData};
@@ -77,6 +78,14 @@ impl Shared {
         let place = self.tables.slab.part(task.slab_offset, task.bytes);
         // SAFETY: its read is Here, so nobody writes them, and its wave keeps the interval until
         // the task is done. Chunks of one read may overlap: then others read the same bytes.
+        unsafe { place.view() }
+    }
+
+    /// Bytes of a window that is mapped, from byte `first` of the file on.
+    pub fn mapped_bytes(&self, window: &Window, first: u64, bytes: u64) -> &'static [u8] {
+        let place = window.place.part(first - window.first, bytes);
+        // SAFETY: the caller's job pins the window, and the file has the bytes. Who opens a loader
+        // that maps says that nobody writes the files meanwhile.
         unsafe { place.view() }
     }
 

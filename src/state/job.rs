@@ -5,7 +5,7 @@ use crate::base::indexes::{ArraySlot, WaveIndex};
 use crate::base::version::Version;
 use crate::batch::pieces::Piece;
 use crate::intake::parts::Slice;
-use crate::read::{Lease, Looks, Question};
+use crate::read::{Lease, Looks, Question, Window};
 use crate::state::scratch::Hold;
 use crate::state::slab_writer::SlabWriter;
 use crate::wave::ReadOp;
@@ -97,6 +97,8 @@ pub enum Job {
         count: u32,
         /// The file.
         lease: Lease,
+        /// The part of it that is mapped.
+        window: Option<Window>,
         /// The part of a slab for its chunks, on their way to a device.
         slab: Option<SlabWriter>,
     },

@@ -36,7 +36,7 @@ use crate::fail;
 use crate::intake::arrays::Arrays;
 use crate::intake::parts::PartTable;
 use crate::intake::queue::Queue;
-use crate::read::{FileTable, FolderTable, PageCache, Requests};
+use crate::read::{FileTable, FolderTable, PageCache, Requests, Windows};
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
 use crate::state::device::DeviceState;
@@ -174,6 +174,8 @@ pub struct State {
     pub parts: PartTable,
     /// Files.
     pub files: FileTable,
+    /// Parts of files that are mapped.
+    pub windows: Windows,
     /// Folders that files were found in.
     pub folders: FolderTable,
     /// Index pages.
@@ -251,6 +253,7 @@ impl State {
             arrays: Arrays::carve(carver, config.n_array_meta_cache),
             parts: PartTable::carve(carver, config.max_npy_files),
             files: FileTable::carve(carver, config.n_chunk_layout_cache, files_max),
+            windows: Windows::carve(carver, settings.windows),
             folders: FolderTable::carve(carver, config.n_chunk_layout_cache),
             pages: PageCache::carve(carver, config.n_shard_index_cache),
             requests: Requests::carve(carver, config.metadata_io_concurrency),

@@ -129,9 +129,10 @@ impl State {
                 .any(|wave| !wave.blocking.is_empty() || must_wait && wave.unissued > 0)
     }
 
-    /// Whether reads that nobody began go to threads that may wait.
+    /// Whether reads that nobody began go to threads that may wait. If files are mapped, those that
+    /// decode take them.
     pub fn must_wait(&self, shared: &Shared) -> bool {
-        self.is_cold || shared.store.row.waits
+        self.is_cold && shared.settings.windows == 0 || shared.store.row.waits
     }
 
     /// Whether metadata can be loaded now: some is asked for, and descriptors and rows of the

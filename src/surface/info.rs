@@ -6,7 +6,7 @@
 use crate::base::abi::{self, ArrayInfo, FilesHook, Memory, SourceHook, write_text};
 use crate::base::arena::split_end;
 use crate::base::bill::Kind;
-use crate::base::limits::{EDGE_RUNS_MAX, METADATA_BYTES_MAX, PARTS_MAX};
+use crate::base::limits::{EDGE_RUNS_MAX, FILE_CHUNK_BYTES, METADATA_BYTES_MAX, PARTS_MAX};
 use crate::base::math::align_up;
 use crate::base::status::{Status, Why};
 use crate::base::text::Uri;
@@ -268,7 +268,7 @@ fn read<'a>(
             uri: normal.as_str(),
             files_max: PARTS_MAX,
             // Chunks of a flat file are as small as whoever reads it wants them.
-            chunk_bytes_max: u64::MAX,
+            chunk_bytes_max: FILE_CHUNK_BYTES,
             buffer,
             is_large: true,
             record,

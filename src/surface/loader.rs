@@ -91,8 +91,8 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Takes all memory and starts the threads. A config with hooks, a stream or a driver is
-    /// INVALID: [`Loader::open_trusting`] takes one.
+    /// Takes all memory and starts the threads. A config with hooks, a stream or a driver, or
+    /// that maps files, is INVALID: [`Loader::open_trusting`] takes one.
     pub fn open(config: &Config) -> Result<Loader, Failure> {
         with_why(|why| {
             refuse_trust(config, "Loader::open_trusting", why)?;
@@ -101,11 +101,13 @@ impl Loader {
         .map(|token| Loader { token })
     }
 
-    /// Like `open`, for a config that leads to hooks, memory, a stream or a driver of the program.
+    /// Like `open`, for a config that leads to hooks, memory, a stream or a driver of the program,
+    /// or that maps files.
     ///
     /// # Safety
     /// Each is NULL or what the config says of it, may be used by any thread, and stays until the
     /// loader is closed. Functions do what the header says of them. The driver is one of CUDA.
+    /// With `map_uncompressed` nobody truncates or writes a file while samples of it are read.
     pub unsafe fn open_trusting(config: &Config) -> Result<Loader, Failure> {
         with_why(|why| open_token(&SYSTEM, config, why)).map(|token| Loader { token })
     }
@@ -316,7 +318,8 @@ fn refuse_trust(config: &Config, instead: &str, why: &mut Why) -> Result<(), Sta
     })?;
     let stream = (!config.consumer_stream.is_null()).then_some("consumer_stream");
     let driver = (!config.cuda_driver.is_null()).then_some("cuda_driver");
-    let Some(name) = named.or(stream).or(driver) else { return Ok(()) };
+    let mapping = (config.map_uncompressed != 0).then_some("map_uncompressed");
+    let Some(name) = named.or(stream).or(driver).or(mapping) else { return Ok(()) };
     Err(fail!(why, Invalid, "{name} is set, which only {instead} takes, an unsafe function"))
 }
 
@@ -363,7 +366,7 @@ pub fn node_info<'s>(uri: &str, scratch: &'s mut [u8]) -> Result<Node<'s>, Failu
 }
 
 /// Raises the caps of `config` to what the arrays need. `scratch` has at least SCRATCH_BYTES. A
-/// config with hooks, a stream or a driver is INVALID: [`config_fit_trusting`] takes one.
+/// config that [`Loader::open`] does not take is INVALID: [`config_fit_trusting`] takes one.
 pub fn config_fit(config: &mut Config, uris: &[&str], scratch: &mut [u8]) -> Result<(), Failure> {
     with_why(|why| refuse_trust(config, "config_fit_trusting", why))?;
     // SAFETY: the config leads to nothing of the program.

@@ -167,6 +167,9 @@ pub struct ReadOp {
     pub bytes: u64,
     /// Their place in the slab.
     pub slab_offset: u64,
+    /// It is one chunk that is copied out of a mapping, or read in pieces by a thread that decodes:
+    /// it has no place in the slab.
+    pub is_mapped: bool,
     /// First of its chunks in the wave.
     pub chunk_first: u32,
     /// Number of its chunks.
@@ -185,6 +188,7 @@ impl ReadOp {
         offset: 0,
         bytes: 0,
         slab_offset: 0,
+        is_mapped: false,
         chunk_first: 0,
         chunk_count: 0,
         decoded_bytes: 0,

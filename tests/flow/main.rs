@@ -17,6 +17,7 @@ mod idle;
 mod in_flight;
 mod kept;
 mod life;
+mod mapped;
 mod os_seam;
 mod plan;
 mod reads;

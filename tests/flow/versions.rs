@@ -189,7 +189,7 @@ fn whole_config() -> Config {
 /// Configs that keep much, little, and decoded chunks.
 fn configs() -> Vec<Config> {
     let base = whole_config();
-    let mut configs = Vec::new();
+    let mut configs = vec![Config { map_uncompressed: 1, ..base }];
     for thread_mode in [THREADS_OWN, THREADS_PUMP] {
         for chunk_cache_bytes in [0, 1 << 20] {
             for files in [1, 64] {

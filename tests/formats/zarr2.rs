@@ -170,16 +170,25 @@ fn v2_stores_read_through_a_hook() {
 
 #[test]
 fn few_columns_of_a_column_major_chunk_are_read_without_what_lies_between() {
-    // Columns of 5,000 bytes; the box needs 20 bytes of four of them.
+    // Columns of 5,000 bytes, of which a box needs 20 bytes each, are read together; those of
+    // 10,000 bytes are read apart.
     let store = fixtures::store("v2_columns");
     // What is not in the page cache is read in one go.
     fixtures::read_all(store);
-    let job = Job::of(store, (vec![100, 0], vec![110, 4]), Dtype::U16);
-    let config = config(Dtype::U16, &[10, 4], 1);
-    let loader = open(&config);
-    drive::stream_through(&loader, &config, &[job], 0);
-    let stats = loader.stats().unwrap_or_else(|failure| panic!("{failure}"));
-    assert_eq!(stats.io.input_bytes, 80);
+    let near = Job::of(store, (vec![100, 0], vec![110, 4]), Dtype::U16);
+    let scratch = Scratch::new();
+    let value = |at: u16| at.to_le_bytes();
+    fs::write(scratch.path("x"), (0..20_000).flat_map(value).collect::<Vec<u8>>()).unwrap();
+    let uri = format!("raw:{}?dtype=u16&shape=5000,4&order=F", scratch.uri("x"));
+    let want = (100..110).flat_map(|y| (0..4).flat_map(move |x| value(y + 5000 * x))).collect();
+    let far = Job::new(&uri, (vec![100, 0], vec![110, 4]), want);
+    for (job, bytes) in [(near, 15_020), (far, 80)] {
+        let config = config(Dtype::U16, &[10, 4], 1);
+        let loader = open(&config);
+        drive::stream_through(&loader, &config, &[job], 0);
+        let stats = loader.stats().unwrap_or_else(|failure| panic!("{failure}"));
+        assert_eq!(stats.io.input_bytes, bytes);
+    }
 }
 
 #[test]

@@ -61,6 +61,7 @@ LIMITS = {
     "max_npy_files": (0, 1 << 24),
     "hook_stack_bytes": (0, 1 << 30),
     "max_open_files": (0, U32),
+    "map_bytes_max": (1 << 30, 1 << 46),
 }
 CHOICES = {
     "numa_strategy": wavetrain.NumaStrategy,
@@ -73,7 +74,7 @@ CHOICES = {
 OTHERS = {
     *("sample_shape", "dtype", "pop_timeout_s", "enable_gds", "numa_node", "metadata_latency"),
     *("drop_last", "pad_value", "consumer_stream", "cuda_driver", "fields", "source", "digest"),
-    *("keep_loaded", "reset_timeout_s"),
+    *("keep_loaded", "reset_timeout_s", "map_uncompressed"),
 }
 
 
@@ -415,6 +416,8 @@ def test_defaults_are_those_of_the_library():
         refused("reset_timeout_s", made, reset_timeout_s=wrong)
     assert made(keep_loaded=False).keep_loaded == 0
     refused("keep_loaded", made, keep_loaded=2)
+    assert made(map_uncompressed=True).map_uncompressed == 1
+    refused("map_uncompressed", made, map_uncompressed=1)
     assert bytes(ours.metadata_latency) == bytes(default.metadata_latency)
 
 

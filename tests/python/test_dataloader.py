@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import itertools
 import multiprocessing
+import os
 import pickle
 import random
 import re
@@ -801,6 +802,22 @@ def test_without_a_config_the_first_sample_tells_the_shape_and_fits_the_caps(cub
 
     with pytest.raises(ValueError, match="config must be given, with the fields"):
         DataLoader(Boxed("abc"))
+
+
+@pytest.mark.parametrize("is_mapped", [False, True])
+def test_rows_of_a_file_come_out_of_its_mapping_where_that_is_asked_for(tmp_path, is_mapped):
+    values = numpy.arange(64 * 100, dtype=">u2").reshape(64, 100)
+    path = str(tmp_path / "values.npy")
+    numpy.save(path, values)
+    boxes = [wavetrain.Sample(path, numpy.s_[row : row + 4, 5:8]) for row in range(60)]
+    with DataLoader(boxes, batch_size=6, map_uncompressed=is_mapped) as made:
+        for number, batch in enumerate(made):
+            with batch:
+                firsts = range(number * 6, number * 6 + 6)
+                wanted = [values[row : row + 4, 5:8].astype("f4") for row in firsts]
+                numpy.testing.assert_array_equal(batch.numpy(), wanted)
+        mapped = made.pipeline.stats().mapped_bytes
+        assert mapped == (os.path.getsize(path) if is_mapped else 0)
 
 
 # ---- Processes ----------------------------------------------------------------------------------

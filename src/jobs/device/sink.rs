@@ -15,7 +15,7 @@ use crate::decode::{BlockFilter, Scratch, Want, decode_filtered};
 use crate::device::{DATA_ALIGN, SlabPart};
 use crate::jobs::decode::{Refusal, bring, parts};
 use crate::jobs::device::crop::{Crop, Read};
-use crate::jobs::sink::{BoxPart, Boxes, Part, ReadBytes, Sink, Taken};
+use crate::jobs::sink::{BoxPart, Boxes, Part, SentBytes, Sink, Taken};
 use crate::read::OpenFault;
 use crate::records::{ChunkBytes, Need};
 use crate::state::needs::whole_bytes;
@@ -43,7 +43,7 @@ impl Sink for SlabSink {
         &mut self,
         bytes: u64,
         read: &mut dyn FnMut(&mut [u8]) -> Result<(), OpenFault>,
-    ) -> Result<Option<ReadBytes>, OpenFault> {
+    ) -> Result<Option<SentBytes>, OpenFault> {
         read(self.slab.front(bytes))?;
         let SlabChunk { claim, data } = self.slab.room(bytes);
         Ok(Some((claim.into_bytes(), data)))

@@ -8,6 +8,7 @@
 //! staging.
 
 use crate::base::indexes::WaveIndex;
+use crate::base::limits::WINDOW_BYTES;
 use crate::base::math::index;
 use crate::base::version::Version;
 use crate::jobs::failures::fail_waiter;
@@ -32,6 +33,7 @@ impl Planner {
         self.drop_gone();
         let (wave, active) = {
             let state = &mut *lock.lock();
+            self.refused_device = state.windows.refused_device;
             // Uses are over when the chunks that were planned for them leave the window, not when
             // they came into it: a chunk that still waits for its lookup stays cached for the later
             // batches, which wait for the same one.
@@ -100,8 +102,9 @@ impl Planner {
                     count += 1;
                     continue;
                 }
-                Place::Known(Settled::Data { bytes, .. }) => {
-                    staged_bytes(shared.merges().0 + bytes)
+                Place::Known(Settled::Data { offset, bytes, stat }) => {
+                    let gap = shared.merges().0;
+                    self.staged(shared, &entry, (offset, gap + bytes, stat))
                 }
                 Place::Known(_) => 0,
             };
@@ -167,7 +170,10 @@ impl Planner {
         let shared = lock.shared;
         let data = (0..tasks).take_while(|task| self.is_data(*task)).count();
         let mut slab_bytes = 0;
-        self.each_read(shared, data, |_, _, bytes| slab_bytes += staged_bytes(bytes));
+        self.each_read(shared, data, |first, _, bytes| {
+            let (offset, _, stat) = self.data(first);
+            slab_bytes += self.staged(shared, self.task(first), (offset, bytes, stat));
+        });
         let Some((interval, slab_start)) = lock.lock().waves.ring.take(slab_bytes) else {
             return false;
         };
@@ -224,12 +230,41 @@ impl Planner {
         }
     }
 
+    /// Whether the bytes of an entry are copied out of one window.
+    fn is_mapped(
+        &self,
+        shared: &Shared,
+        entry: &Planned,
+        (offset, bytes, stat): (u64, u64, FileStat),
+    ) -> bool {
+        shared.settings.windows > 0
+            && shared.engine().is_none()
+            && self.refused_device != Some(stat.device)
+            && offset / WINDOW_BYTES == (offset + bytes - 1) / WINDOW_BYTES
+            && shared.array_record(entry.array).is_read_partly()
+    }
+
+    /// What the read of an entry takes of the slab: none if it is mapped.
+    fn staged(
+        &self,
+        shared: &Shared,
+        entry: &Planned,
+        (offset, bytes, stat): (u64, u64, FileStat),
+    ) -> u64 {
+        match self.is_mapped(shared, entry, (offset, bytes, stat)) {
+            true => 0,
+            false => staged_bytes(bytes),
+        }
+    }
+
     fn each_read(&self, shared: &Shared, data: usize, emit: impl FnMut(usize, usize, u64)) {
         let piece = |task: usize| {
             let entry = self.task(task);
             let (offset, bytes, stat) = self.data(task);
             let origin = shared.array_record(entry.array).origin;
             let asked = (!origin.has_files).then_some(entry.chunk);
+            let is_mapped = self.is_mapped(shared, entry, (offset, bytes, stat));
+            let asked = if is_mapped { Some(task as u64) } else { asked };
             let (array_id, file, version) = (entry.array_id, entry.file, stat.version());
             Piece { array_id, file, version, offset, bytes, asked }
         };
@@ -250,7 +285,12 @@ impl Planner {
         self.each_read(shared, data, |first, limit, bytes| {
             let entry = self.task(first);
             let (offset, _, stat) = self.data(first);
-            let need = |task: usize| self.task(task).need.span.bytes().max(4096);
+            let is_partly = shared.array_record(entry.array).is_read_partly();
+            let need = |task: usize| {
+                let need = &self.task(task).need;
+                let bytes = if is_partly { need.box_bytes } else { need.span.bytes() };
+                bytes.max(4096)
+            };
             let read = ReadOp {
                 array: entry.array,
                 array_id: entry.array_id,
@@ -259,6 +299,7 @@ impl Planner {
                 offset,
                 bytes,
                 slab_offset: slab,
+                is_mapped: self.is_mapped(shared, entry, (offset, bytes, stat)),
                 chunk_first: first as u32,
                 chunk_count: (limit - first) as u32,
                 decoded_bytes: (first..limit).map(need).sum(),
@@ -274,7 +315,7 @@ impl Planner {
             if is_keeping(shared, shared.array_record(entry.array)) {
                 shared.stats.chunk_cache_misses.fetch_add(decoded, Relaxed);
             }
-            slab += staged_bytes(bytes);
+            slab += self.staged(shared, entry, (offset, bytes, stat));
             ops += 1;
         });
         (ops, pairs)

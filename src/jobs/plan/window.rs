@@ -105,6 +105,8 @@ pub struct Planner {
     pub(super) glanced: u64,
     /// Window entries from this one on never waited for a lookup.
     pub asked: u64,
+    /// The device whose files are not mapped, as of the wave that is formed.
+    pub(super) refused_device: Option<u64>,
     /// Lookups that had ended when `settle` looked last.
     pub ended: u64,
     /// Number of the window entry that decodes the chunk in each slot of the cache.
@@ -162,6 +164,7 @@ impl Planner {
             pair_limit: 0,
             looked: 0,
             glanced: 0,
+            refused_device: None,
             asked: 0,
             ended: 0,
             owners: carver.slice(

@@ -4,13 +4,14 @@
 //! threads that may wait.
 
 use crate::base::indexes::WaveIndex;
+use crate::base::limits::WINDOW_BYTES;
 use crate::base::stats::Metric;
 use crate::device::SlabNeed;
 use crate::jobs::assemble::{Assembler, into_sink};
 use crate::jobs::lease::{LeasedFile, lease_read};
 use crate::os::profiler;
 use crate::os::store::{Fault, Path};
-use crate::read::{Lease, LeaseOutcome, OpenFault};
+use crate::read::{Lease, LeaseOutcome, OpenFault, Window};
 use crate::records::Need;
 use crate::setup::geometry::SMALL_CHUNK_BYTES;
 use crate::state::State;
@@ -28,6 +29,9 @@ use core::sync::atomic::Ordering::Relaxed;
 /// second level until they are decoded, and only chunks that are large take a call each.
 const STREAM_BYTES: u64 = 256 << 10;
 
+/// Bytes from which on a chunk of one box that is read partly is read in pieces.
+const PIECES_BYTES_MIN: u64 = 16 << 10;
+
 /// Reads `count` reads of a wave from number `first` on, all of the leased file, and decodes and
 /// scatters each chunk as soon as it is read. Reads that would block are left to threads that may
 /// wait.
@@ -35,7 +39,7 @@ pub fn run<'l>(
     lock: &'l Lock,
     worker: &mut Worker,
     (wave, first, count): (WaveIndex, u32, u32),
-    lease: &Lease,
+    (lease, window): (&Lease, Option<Window>),
     slab: Option<SlabWriter>,
 ) -> Locked<'l> {
     let shared = lock.shared;
@@ -45,10 +49,13 @@ pub fn run<'l>(
     let chunks = head.chunk_first..last.chunk_first + last.chunk_count;
     let mut path = Path::new();
     let file = LeasedFile::open(lock, lease, head, &mut path);
+    let mapped = window.map(|window| (window, map_window(&file, &window)));
+    let waits = false;
     let ((file, done, fault), part) = into_sink(shared, slab, |sink| {
         let assembler = Assembler::new(shared, head.array, sink);
         let context = &mut worker.context;
-        let mut stream = Stream { file, assembler, context, wave, reads: 0, io: Metric::NONE };
+        let io = Metric::NONE;
+        let mut stream = Stream { file, mapped, waits, assembler, context, wave, reads: 0, io };
         let (done, fault) = stream.run(reads, worker.staging);
         stream.assembler.end();
         shared.stats.reads_issued.fetch_add(stream.reads, Relaxed);
@@ -57,6 +64,11 @@ pub fn run<'l>(
     });
     let mut state = lock.lock();
     file.give_back(&mut state, fault);
+    if let Some((window, mapped)) = mapped {
+        let bytes = mapped.map(|limit| limit.saturating_sub(window.first));
+        let device = file.opened.ok().map(|(_, stat)| stat.device);
+        state.windows.give_back(&window, bytes, device);
+    }
     state.note_cached(fault != Some(OpenFault::Store(Fault::WouldBlock)));
     leave_reads(&mut state, (wave, first), reads, done);
     if done > chunks.start {
@@ -66,6 +78,18 @@ pub fn run<'l>(
     state
 }
 
+/// Maps a window if it is new. The limit of the bytes of the file that it has; None if they are
+/// read.
+fn map_window(file: &LeasedFile<'_>, window: &Window) -> Option<u64> {
+    let (open, stat) = file.opened.ok()?;
+    let shared = file.lock.shared;
+    let map = || (shared.os.map_file)(window.place, open, window.first).is_ok();
+    if window.is_new && !((shared.os.is_mappable)(open) && map()) {
+        return None;
+    }
+    Some(stat.bytes.min(window.first + WINDOW_BYTES))
+}
+
 /// Chunks before `done` are done: the read of that chunk waits for a thread that may wait, those
 /// after it are as if nobody had begun them.
 fn leave_reads(state: &mut State, (wave, first): (WaveIndex, u32), reads: &[ReadOp], done: u32) {
@@ -73,7 +97,7 @@ fn leave_reads(state: &mut State, (wave, first): (WaveIndex, u32), reads: &[Read
         let limit = read.chunk_first + read.chunk_count;
         if done >= limit {
             state.waves.finish(wave, op);
-        } else if read.chunk_first > done {
+        } else if read.chunk_first > done || read.is_mapped {
             state.waves.unissue(wave, op);
         } else {
             state.waves.block(wave, op, done - read.chunk_first);
@@ -84,6 +108,10 @@ fn leave_reads(state: &mut State, (wave, first): (WaveIndex, u32), reads: &[Read
 /// The state of reading and decoding in one go.
 struct Stream<'f, 's> {
     file: LeasedFile<'f>,
+    /// The part of the file that is mapped, and its limit if it is.
+    mapped: Option<(Window, Option<u64>)>,
+    /// The read may wait, because no other thread takes it.
+    waits: bool,
     assembler: Assembler<'s>,
     context: &'s mut DecodeContext,
     wave: WaveIndex,
@@ -98,10 +126,10 @@ impl Stream<'_, '_> {
         let (mut first, mut done) = (0, 0);
         for (number, read) in reads.iter().enumerate() {
             let limit = read.chunk_first + read.chunk_count;
-            done = read.chunk_first;
+            (done, self.waits) = (read.chunk_first, read.is_mapped);
             first = if number == 0 { done } else { first };
             while done < limit && self.file.opened.is_ok() {
-                let run = done..self.run_limit(done, limit);
+                let run = done..self.run_limit(done, limit, staging.len());
                 if let Err(fault) = self.read_run(run.clone(), staging)
                     && let Some((chunk, fault)) = self.settle_run(run.clone(), fault, staging)
                 {
@@ -160,16 +188,19 @@ impl Stream<'_, '_> {
     }
 
     /// The limit of the chunks from `first` on that are read at a time: they touch.
-    fn run_limit(&self, first: u32, limit: u32) -> u32 {
+    fn run_limit(&self, first: u32, limit: u32, staging_bytes: usize) -> u32 {
         let head = self.task(first);
         let (mut end, mut at) = (head.offset + head.bytes, first + 1);
-        while at < limit {
+        // A config of small chunks has little staging; a chunk by itself fits.
+        let most = STREAM_BYTES.min(staging_bytes as u64);
+        while at < limit && !self.is_in_pieces(&head) {
             let next = self.task(at);
+            if self.is_in_pieces(&next) {
+                break;
+            }
             let next_end = end.max(next.offset + next.bytes);
             let is_more = next_end > end;
-            if next.way != head.way
-                || next.offset > end
-                || is_more && next_end - head.offset > STREAM_BYTES
+            if next.way != head.way || next.offset > end || is_more && next_end - head.offset > most
             {
                 break;
             }
@@ -179,18 +210,67 @@ impl Stream<'_, '_> {
         at
     }
 
+    /// Whether a chunk that is read partly is read in pieces: it has gaps, or is so long that it
+    /// leaves the caches before it is all read.
+    fn is_in_pieces(&self, task: &ChunkTask) -> bool {
+        let is_long = task.pair_count == 1 && task.bytes >= PIECES_BYTES_MIN;
+        self.file.record.is_read_partly()
+            && (task.need.strip_count > 1 || is_long || task.bytes > STREAM_BYTES)
+    }
+
+    /// Reads a chunk in pieces, each to its places at once. None if its sink takes it whole alone.
+    fn read_pieces(&mut self, chunk: u32, staging: &mut [u8]) -> Option<Result<(), OpenFault>> {
+        let shared = self.file.lock.shared;
+        let start = (shared.os.now_ns)();
+        let _range = shared.profiler.range(profiler::IO);
+        let (task, mut reads) = (self.task(chunk), 0);
+        let (file, is_cached, base) = (&self.file, !self.waits, task.offset - task.need.span.first);
+        let result =
+            self.assembler.read_pieces((self.wave, chunk), staging, &mut |first, target| {
+                file.read(target, base + first, is_cached)?;
+                reads += 1;
+                Ok(())
+            })?;
+        self.reads += reads;
+        Some(result.map(|got| {
+            let ns = (shared.os.now_ns)() - start;
+            self.io.observe(ns, got, task.bytes.min(got));
+        }))
+    }
+
+    /// First byte of chunks in the file, the byte after their last, and the sum of their bytes.
+    fn extent(&self, chunks: &Range<u32>) -> (u64, u64, u64) {
+        let first = self.task(chunks.start).offset;
+        chunks
+            .clone()
+            .map(|chunk| self.task(chunk))
+            .fold((first, first, 0), |(_, end, sum), task| {
+                (first, end.max(task.offset + task.bytes), sum + task.bytes)
+            })
+    }
+
+    /// The bytes from `first` to `end` of the file, if they are mapped and workers want them.
+    fn mapped(&self, task: &ChunkTask, first: u64, end: u64) -> Option<&'static [u8]> {
+        let (window, limit) = &self.mapped?;
+        let is_in = window.first <= first && end <= (*limit)? && !task.is_for_device();
+        is_in.then(|| self.file.lock.shared.mapped_bytes(window, first, end - first))
+    }
+
     fn read_run(&mut self, chunks: Range<u32>, staging: &mut [u8]) -> Result<(), OpenFault> {
-        let start = (self.file.lock.shared.os.now_ns)();
-        let offset = self.task(chunks.start).offset;
-        let (mut end, mut needed) = (offset, 0);
-        for chunk in chunks.clone() {
-            let task = self.task(chunk);
-            end = end.max(task.offset + task.bytes);
-            needed += task.bytes;
-        }
-        let range = self.file.lock.shared.profiler.range(profiler::IO);
         let head = self.task(chunks.start);
-        let has_strips = chunks.len() == 1 && self.file.record.is_read_partly();
+        let (offset, end, needed) = self.extent(&chunks);
+        let mapped = self.mapped(&head, offset, end);
+        if mapped.is_none()
+            && self.is_in_pieces(&head)
+            && let Some(result) = self.read_pieces(chunks.start, staging)
+        {
+            return result;
+        }
+        let start = (self.file.lock.shared.os.now_ns)();
+        let range = self.file.lock.shared.profiler.range(profiler::IO);
+        let has_strips = self.file.lock.shared.engine().is_some()
+            && chunks.len() == 1
+            && self.file.record.is_read_partly();
         let (mut got, mut place) = (end - offset, None);
         let mut sent = None;
         if head.is_for_device() {
@@ -202,19 +282,23 @@ impl Stream<'_, '_> {
         let bytes = if let Some((bytes, at)) = sent {
             place = Some(at);
             bytes
+        } else if let Some(bytes) = mapped {
+            bytes
         } else {
             let bytes = &mut staging[..(end - offset) as usize];
             if has_strips && head.need.strip_count > 1 {
                 got = self.read_strips(&head.need, bytes, offset)?;
             } else {
-                self.file.read(bytes, offset, true)?;
+                self.file.read(bytes, offset, !self.waits)?;
                 self.reads += 1;
             }
             bytes
         };
         drop(range);
-        let ns = (self.file.lock.shared.os.now_ns)() - start;
-        self.io.observe(ns, got, needed.min(got));
+        if mapped.is_none() {
+            let ns = (self.file.lock.shared.os.now_ns)() - start;
+            self.io.observe(ns, got, needed.min(got));
+        }
         let mut chunk = chunks.start;
         while chunk < chunks.end {
             let task = self.task(chunk);
@@ -241,7 +325,7 @@ impl Stream<'_, '_> {
         let (pitch, length) = (u64::from(need.strip_pitch), need.strip_bytes());
         for strip in 0..u64::from(need.strip_count) {
             let target = &mut bytes[(strip * pitch) as usize..][..length as usize];
-            self.file.read(target, offset + strip * pitch, true)?;
+            self.file.read(target, offset + strip * pitch, !self.waits)?;
             self.reads += 1;
         }
         Ok(u64::from(need.strip_count) * length)
@@ -278,9 +362,12 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
                 continue;
             }
             let need = state.read_need(shared, wave, &read);
-            // A worker's place holds the parts that are read of a chunk that is read partly.
-            let is_small = record.working_bytes() <= SMALL_CHUNK_BYTES
-                || record.is_read_partly() && read.bytes <= SMALL_CHUNK_BYTES
+            // A worker's place holds the pieces of a chunk that is read partly, or, on the way to a
+            // device, all that is read of it.
+            let in_pieces = read.bytes <= SMALL_CHUNK_BYTES || shared.engine().is_none();
+            let is_small = read.is_mapped
+                || record.working_bytes() <= SMALL_CHUNK_BYTES
+                || record.is_read_partly() && in_pieces
                 || is_for_device(shared, wave, &read);
             if !is_small || !fits_slab(shared, need) {
                 if let Some(job) = lease_read(state, shared, (wave, first), true, false) {
@@ -295,16 +382,23 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
             let wanted = Some(read.stat);
             let lease = match state.files.lease(read.array_id, read.file, None, wanted) {
                 LeaseOutcome::Leased(lease) => lease,
+                LeaseOutcome::Busy if read.is_mapped => {
+                    // Whoever opens the file looks again.
+                    state.waves.unissue(wave, first);
+                    return None;
+                }
                 LeaseOutcome::Busy => {
                     state.waves.block(wave, first, 0);
                     continue;
                 }
             };
+            let epoch = state.files.epoch(lease.slot);
+            let window = read.is_mapped.then(|| state.windows.lease(epoch, read.offset)).flatten();
             let (count, need) = join_reads(state, shared, wave, first, (&read, need));
             // It has room: nobody took of it since.
             let slab = state.reserve(shared, need).ok().flatten();
             state.note_bound(shared, wave);
-            return Some(Job::Stream { wave, first, count, lease, slab });
+            return Some(Job::Stream { wave, first, count, lease, window, slab });
         }
     }
     None
@@ -329,8 +423,9 @@ fn join_reads(
     while state.waves.is_unissued(wave, first + count) {
         let next = shared.tables.ops.read(shared.wave_row(wave, first + count));
         bytes += next.decoded_bytes;
-        let is_same =
-            (next.array_id, next.file, next.stat) == (read.array_id, read.file, read.stat);
+        let is_same = (next.array_id, next.file, next.stat)
+            == (read.array_id, read.file, read.stat)
+            && next.offset / WINDOW_BYTES == read.offset / WINDOW_BYTES;
         let more = need.and(state.read_need(shared, wave, &next));
         let is_enough = bytes > RUN_BYTES || !fits_slab(shared, more);
         if !is_same || is_enough || !state.ask_for_room(shared, more) {
