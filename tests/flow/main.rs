@@ -23,6 +23,7 @@ mod reads;
 mod replay;
 mod ring;
 mod stacks;
+mod tables;
 mod uring;
 mod vanishing;
 mod versions;
