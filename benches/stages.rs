@@ -16,6 +16,7 @@ use common::{
 use serde_json::json;
 use std::hint::black_box;
 use std::ptr::NonNull;
+use wavetrain::abi::{Blank, FieldSpec};
 use wavetrain::base::arena::Carver;
 use wavetrain::base::bill::Kind;
 use wavetrain::base::limits::{EDGE_RUNS_MAX, RANK_MAX};
@@ -24,13 +25,14 @@ use wavetrain::decode::Decoder;
 use wavetrain::decode::blosc;
 use wavetrain::decode::inflate::Inflater;
 use wavetrain::decode::zstd::Context;
-use wavetrain::loader::{Loader, Part, Pop, Request, Sample};
+use wavetrain::loader::{Column, Feed, Loader, Part, Pop, Request, Rows, Sample, Source};
 use wavetrain::loops::crc32::crc32;
 use wavetrain::loops::crc32c::crc32c;
 use wavetrain::os::SYSTEM;
 use wavetrain::plan::{Cursor, Merge, Reach};
 use wavetrain::records::grid::EdgeRun;
-use wavetrain::records::{ArrayRecord, Span};
+use wavetrain::records::{ArrayRecord, Dtype, Span};
+use wavetrain::setup::field_table::FieldTable;
 use wavetrain::source::json;
 use wavetrain::source::zarr::array_from_zarr3;
 use wavetrain::status::Why;
@@ -89,6 +91,7 @@ fn main() {
     merges(&report);
     planner(&report);
     pushes(&report);
+    tables(&report);
     documents(&report);
 }
 
@@ -322,6 +325,86 @@ fn pushes(report: &Report) {
             assert_eq!(taken, SAMPLES);
             loader.reset().unwrap_or_else(|failure| panic!("reset: {failure}"));
             SAMPLES as u64 * u64::from(boxes)
+        });
+    }
+}
+
+/// The same of a table: random boxes of one array, a label beside each, and two arrays.
+fn tables(report: &Report) {
+    const ROWS: usize = 4096;
+    let field = |name: &str, extents: &[u64]| {
+        let mut field = FieldSpec { sample_rank: extents.len() as u32, ..FieldSpec::BLANK };
+        field.name[..name.len()].copy_from_slice(name.as_bytes());
+        field.sample_shape[..extents.len()].copy_from_slice(extents);
+        FieldSpec { dtype: Dtype::I64 as u32, ..field }
+    };
+    let fields = vec![field("x", &[1, 64]), field("y", &[])].leak();
+    let config = Config {
+        samples_per_batch: ROWS as u32,
+        backend: BACKEND_HOST,
+        thread_mode: THREADS_PUMP,
+        n_decode_threads: 1,
+        lookahead_samples: ROWS as u32,
+        fields: FieldTable::from_static(fields),
+        ..Config::default()
+    };
+    let loader = Loader::open_on(&SYSTEM, &config).unwrap_or_else(|f| panic!("open: {f}"));
+    let begins: Vec<i64> = (0..ROWS as i64).flat_map(|n| [n * 2_654_435_761 % 50_000, 0]).collect();
+    let numbers: Vec<i64> = begins.iter().step_by(2).copied().collect();
+    let labels: Vec<u8> = numbers.iter().flat_map(|n| (n % 10).to_ne_bytes()).collect();
+    let boxes = Column {
+        field: 0,
+        rank: 2,
+        source: Source::Uris(&["/data/images.npy"], Rows::None),
+        begin: Rows::Each(&begins),
+        shape: Rows::One(&[1, 64]),
+        step: Rows::None,
+        at: Rows::None,
+    };
+    let (begin, shape, field) = (Rows::None, Rows::None, 1);
+    let source = Source::Values(Dtype::I64, 8, Rows::Each(&labels));
+    let label = Column { field, rank: 0, source, begin, shape, ..boxes };
+    let source = Source::Uris(&["/data/labels.npy"], Rows::None);
+    let (begin, shape) = (Rows::Each(&numbers[..]), Rows::One(&[1][..]));
+    let beside = Column { field, rank: 1, source, begin, shape, ..boxes };
+    for (name, columns) in [
+        ("a box", &[boxes][..]),
+        ("a box, a label", &[boxes, label]),
+        ("two boxes", &[boxes, beside]),
+    ] {
+        report.stage(&format!("push: rows of {name}"), "row", || {
+            let (taken, result) = loader.push_table(black_box(columns), ROWS, Rows::None, 0);
+            result.unwrap_or_else(|failure| panic!("push: {failure}"));
+            assert_eq!(taken, ROWS);
+            loader.reset().unwrap_or_else(|failure| panic!("reset: {failure}"));
+            ROWS as u64
+        });
+    }
+    let one: Vec<Part<'_>> = begins
+        .chunks(2)
+        .map(|begin| Part { uri: "/data/images.npy", begin, ..Part::default() })
+        .collect();
+    let ends: Vec<i64> = begins.iter().zip([1, 64].iter().cycle()).map(|(a, b)| a + b).collect();
+    let one: Vec<Part<'_>> =
+        one.iter().zip(ends.chunks(2)).map(|(part, end)| Part { end, ..*part }).collect();
+    let two: Vec<[Part<'_>; 2]> = one
+        .iter()
+        .zip(&labels.chunks(8).collect::<Vec<_>>())
+        .map(|(part, label)| {
+            let feed = Feed::Value(Dtype::I64, &[], label);
+            [*part, Part { feed, field: 1, ..Part::default() }]
+        })
+        .collect();
+    let ones: Vec<Sample<'_>> =
+        one.iter().map(|part| Sample { parts: std::slice::from_ref(part), tag: 0 }).collect();
+    let twos: Vec<Sample<'_>> = two.iter().map(|parts| Sample { parts, tag: 0 }).collect();
+    for (name, samples) in [("a box", &ones), ("a box, a label", &twos)] {
+        report.stage(&format!("push: samples of {name}"), "sample", || {
+            let (taken, result) = loader.push_samples(black_box(samples), 0);
+            result.unwrap_or_else(|failure| panic!("push: {failure}"));
+            assert_eq!(taken, ROWS);
+            loader.reset().unwrap_or_else(|failure| panic!("reset: {failure}"));
+            ROWS as u64
         });
     }
 }

@@ -12,7 +12,7 @@ import sys
 import numpy
 
 import wavetrain
-from wavetrain import Box, Field, Sample
+from wavetrain import Column, Field
 
 images, labels = f"{sys.argv[1]}/images.npy", f"{sys.argv[1]}/labels.npy"
 count = wavetrain.array_info(images).shape[0]
@@ -27,14 +27,16 @@ config = wavetrain.Config(
 )
 
 
-def samples(dice: numpy.random.Generator):
-    """All of them, in another order each time: shuffle=True."""
-    for n in dice.permutation(count):
-        y, x = dice.integers(-4, 5, 2)  # random_crop(padding=4, crop_size=32, pad_mode="reflect")
-        flip = dice.choice([-1, 1])  # horizontal_flip(p=0.5)
-        crop = [(n, n + 1), (0, 3), (y, y + 32), (x, x + 32)]
-        x = Box(images, crop, "x", step=[1, 1, 1, flip])
-        yield Sample(boxes=[x, Box(labels, [(n, n + 1)], "y")])
+def boxes(dice: numpy.random.Generator):
+    """Those of all images, in another order each time: shuffle=True."""
+    n, full = dice.permutation(count), numpy.zeros(count, "i8")
+    yx = dice.integers(
+        -4, 5, (count, 2)
+    )  # random_crop(padding=4, crop_size=32, pad_mode="reflect")
+    flip = dice.choice([-1, 1], count)  # horizontal_flip(p=0.5)
+    begins = numpy.column_stack([n, full, yx])
+    steps = numpy.column_stack([full + 1, full + 1, full + 1, flip])
+    return {"x": Column(images, begins, (1, 3, 32, 32), step=steps), "y": Column(labels, n, 1)}
 
 
 dice = numpy.random.default_rng(0)  # seed
@@ -42,7 +44,7 @@ weights = numpy.zeros((3 * 32 * 32, 10), "f4")
 losses = list[float]()
 with wavetrain.Pipeline(config, fit=[images, labels]) as pipeline:
     for epoch in range(5):
-        pipeline.push(samples(dice))
+        pipeline.push_boxes(boxes(dice))
         for batch in pipeline.batches():
             with batch:
                 x, y = (batch["x"].numpy() - mean) / deviation, batch["y"].numpy().copy()

@@ -459,6 +459,54 @@ typedef struct wavetrain_sample {
     uint64_t tag;               /* yours; comes back with the batch and in errors */
 } wavetrain_sample;
 
+/* Which arrays of a column have one row, for all rows of the table: flags. */
+enum {
+    WAVETRAIN_BEGIN_IS_ONE = 1,
+    WAVETRAIN_SHAPE_IS_ONE = 2,
+    WAVETRAIN_STEP_IS_ONE = 4,
+    WAVETRAIN_AT_IS_ONE = 8,
+    WAVETRAIN_WHICH_IS_ONE = 16,
+    WAVETRAIN_VALUES_IS_ONE = 32,
+    WAVETRAIN_COLUMN_FORCE32 = 0x7FFFFFFF
+};
+
+/* A column of a table: one box of each sample, as numbers in arrays. Yours; set struct_size, and
+ * zeros for what is not there. It and all that it points to are yours again when push_table
+ * returns.
+ *
+ * Each array has `count` rows, packed, or one row where flags says so. The array lies at a multiple
+ * of the size of its numbers. A box of a column reads what a wavetrain_box reads of the same field,
+ * rank, begin, step and at, with axes all 0 and end one past its last element:
+ *
+ *     end = begin + (shape - 1) * |step| + 1
+ *
+ * So begin is the lowest element, also where step is below 0: begin 10, shape 3 and step -4 are the
+ * elements 18, 14 and 10. A shape of 0 is an empty box, which push_table refuses. */
+typedef struct wavetrain_column {
+    size_t struct_size;
+    uint32_t field;           /* that the elements go to, counted from 0 */
+    uint32_t rank;            /* axes of each box, 0 to WAVETRAIN_RANK_MAX */
+    uint32_t kind;            /* WAVETRAIN_BOX_URI or WAVETRAIN_BOX_VALUE */
+    uint32_t flags;           /* WAVETRAIN_BEGIN_IS_ONE .. */
+    const char *const *uris;  /* of URI: n_uris uris with a NUL, each as of wavetrain_box */
+    uint32_t n_uris;          /* at least 1 of URI; 0 of a VALUE */
+    uint32_t reserved;        /* 0 */
+    const uint32_t *which;    /* [count]: the number of the uri, counted from 0; NULL: 0 */
+    const int64_t *begin;     /* [count][rank], elements; NULL of a VALUE and where rank is 0 */
+    const uint64_t *shape;    /* [count][rank], places; NULL where rank is 0 */
+    const int64_t *step;      /* [count][rank], elements, as of wavetrain_box; NULL: 1, and of a
+                                 VALUE */
+    const uint64_t *at;       /* [count][axes of the field]: where the first place goes; NULL: 0 */
+    const void *values;       /* of VALUE: [count][value_bytes]; each value is row-major, has the
+                                 extents `shape`, and is copied whole. These need fields or
+                                 max_boxes_per_sample in the config */
+    uint32_t value_dtype;     /* WAVETRAIN_F32 ..: one that the field may be made of; else 0 */
+    uint32_t value_bytes;     /* bytes of the value of a row, 1 to 64; else 0 */
+    const struct wavetrain_augment *augment; /* NULL; not built yet */
+    uint32_t augment_bytes;   /* 0 */
+    uint32_t reserved2;       /* 0 */
+} wavetrain_column;
+
 /* A tensor of batches: a part of each sample, with a type and a shape of its own. Yours; an array
  * of them is fields of the config, field_bytes from one to the next. */
 typedef struct wavetrain_field {
@@ -1356,6 +1404,20 @@ wavetrain_status wavetrain_close(wavetrain_loader loader, uint64_t timeout_ns, u
 wavetrain_status wavetrain_push(wavetrain_loader loader, const wavetrain_sample *samples,
                                 size_t count, size_t sample_bytes, uint64_t timeout_ns,
                                 size_t *taken);
+
+/* Queues the rows of a table, in order: sample n has one box of each column, from row n of its
+ * arrays. It does what wavetrain_push does with the same boxes, and costs less: a uri is checked
+ * where a row has another one than the row before it. If more than 3 columns have uris, some
+ * are checked for each row.
+ * columns: n_columns columns, 1 to max_boxes_per_sample, column_bytes apart, which is
+ * sizeof(wavetrain_column); may be NULL where count is 0. tags: [count], or NULL: all 0. taken: as
+ * of push; to go on, advance the arrays by *taken rows. Waits as push does.
+ * Results as of push. The text of what is wrong with a row begins with its number in this call,
+ * which is *taken, and, where there are several, its column: "row 3: column 1: ". A column that is
+ * wrong as such is INVALID at row 0, and UNSUPPORTED where it has augment. */
+wavetrain_status wavetrain_push_table(wavetrain_loader loader, const wavetrain_column *columns,
+                                      uint32_t n_columns, uint32_t column_bytes, size_t count,
+                                      const uint64_t *tags, uint64_t timeout_ns, size_t *taken);
 
 /* Says that the samples so far are all, for now: a batch that is not full comes out with less
  * samples (drop_last = 1: is discarded), and after the last batch pop returns END. The next push

@@ -369,6 +369,47 @@ struct boxes {
     }
 };
 
+/* A box of each row of a table. Arrays have the numbers of each row, one row after the other; push
+ * borrows them, so they are named: no temporaries. */
+struct column : wavetrain_column {
+    /* Of arrays. All rows have the extents `places`, whose length is the rank. `numbers`: which of
+     * the uris each row is of; none: the first. */
+    column(span<const char *const> names, span<const std::int64_t> begins,
+           span<const std::uint64_t> places, span<const std::uint32_t> numbers = {}) noexcept
+        : column() {
+        uris = names.data();
+        n_uris = static_cast<std::uint32_t>(names.size());
+        rank = static_cast<std::uint32_t>(places.size()); /* push refuses 17 */
+        which = numbers.data();
+        begin = begins.data();
+        shape = places.data();
+        flags = WAVETRAIN_SHAPE_IS_ONE;
+    }
+    /* Of values, one for each row. */
+    template <class T> explicit column(span<const T> labels) noexcept : column() {
+        kind = WAVETRAIN_BOX_VALUE;
+        values = labels.data();
+        value_dtype = tensor(labels.data()).dtype;
+        value_bytes = sizeof(T);
+    }
+
+    /* The field that gets the elements, and where the first of each row goes in it. */
+    column &into(std::uint32_t number, const std::uint64_t *firsts = nullptr) noexcept {
+        field = number;
+        at = firsts;
+        return *this;
+    }
+    /* Elements from one place to the next, by axis of the box. */
+    column &steps(const std::int64_t *elements) noexcept {
+        step = elements;
+        return *this;
+    }
+
+private:
+    column() noexcept : wavetrain_column() { struct_size = sizeof(wavetrain_column); }
+};
+static_assert(sizeof(column) == sizeof(wavetrain_column), "a column adds nothing to the C struct");
+
 /* A tensor of batches. A name that is too long makes a field that open refuses. */
 struct field : wavetrain_field {
     /* field("label", WAVETRAIN_I64): one element for each sample. */
@@ -869,6 +910,13 @@ public:
                 std::size_t &taken) noexcept {
         return wavetrain_push(handle_, samples.data(), samples.size(), sizeof(wavetrain_sample),
                               timeout_ns, &taken);
+    }
+    /* wavetrain_push_table: as many rows as there are tags. */
+    status push(span<const column> columns, span<const std::uint64_t> tags,
+                std::uint64_t timeout_ns, std::size_t &taken) noexcept {
+        return wavetrain_push_table(handle_, columns.data(),
+                                    static_cast<std::uint32_t>(columns.size()), sizeof(column),
+                                    tags.size(), tags.data(), timeout_ns, &taken);
     }
     status flush() noexcept { return wavetrain_flush(handle_); }
 

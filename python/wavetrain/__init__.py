@@ -68,6 +68,7 @@ from wavetrain._log import (
 from wavetrain._pipeline import Pipeline
 from wavetrain._sample import Box, Sample
 from wavetrain._stats import Metric, Stats
+from wavetrain._table import Column
 
 __version__ = version()
 
@@ -86,6 +87,7 @@ __all__ = [
     "BatchInfo",
     "Box",
     "BudgetExceeded",
+    "Column",
     "Config",
     "DamacyError",
     "DataLoader",

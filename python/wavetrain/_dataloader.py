@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, cast
 
+from wavetrain import _table
 from wavetrain._batch import Batch
 from wavetrain._border import U64_MAX, flag, whole
 from wavetrain._config import Config
@@ -69,7 +70,9 @@ class Asked:
 
     def __init__(self, dataset: Any) -> None:
         self.at_place = getattr(dataset, "at_place", None)
+        self.boxes: Any = getattr(dataset, "boxes", None)
         can_ask = callable(self.at_place) or hasattr(dataset, "__getitem__")
+        can_ask = can_ask or callable(self.boxes)
         if not isinstance(dataset, Sized) or not can_ask:
             raise TypeError(f"dataset must have len(dataset) and dataset[index] (got {dataset!r})")
         self.dataset: Any = dataset
@@ -82,19 +85,12 @@ class Asked:
 
     def samples(self, order: Epoch, is_whole_only: bool, run: Run) -> Iterator[Sample]:
         """Those that are left of an epoch, each batch noted before it is pushed."""
-        size, is_end = order.batch, False
-        while not is_end:
-            # Whole batches, thousands of samples at once.
-            count = size * max(1, DEALT_AT_ONCE // size)
-            places, indices = order.deal(count)
-            is_end = len(places) < count
-            for first in range(0, len(places), size):
-                batch = places[first : first + size]
-                if is_whole_only and len(batch) < size:
-                    break
+        for indices, batches in dealt(order, is_whole_only):
+            for number, batch in enumerate(batches):
+                first = number * order.batch
                 try:
                     # Not by map, which a StopIteration of the data set would end.
-                    pairs = zip(indices[first : first + size], batch)
+                    pairs = zip(indices[first : first + order.batch], batch)
                     samples = [self.sample(index, place) for index, place in pairs]
                 except Exception as error:
                     run.error = error
@@ -102,6 +98,41 @@ class Asked:
                 run.pushed.append(batch)
                 yield from samples
         run.is_whole = True
+
+    def tables(
+        self, order: Epoch, is_whole_only: bool, run: Run, made: Callable[[Any], _table.Table]
+    ) -> Iterator[_table.Table]:
+        """The same, of a data set that answers for many."""
+        for indices, batches in dealt(order, is_whole_only):
+            try:
+                table = made(self.boxes(indices))
+                if table.count != len(indices):
+                    raise ValueError(
+                        f"dataset.boxes must return a row for each of {len(indices)} indices (got "
+                        f"{table.count})"
+                    )
+                table.tags = table.tagged(indices)
+            except Exception as error:
+                run.error = error
+                return
+            run.pushed.extend(batches)
+            yield table
+        run.is_whole = True
+
+
+def dealt(order: Epoch, is_whole_only: bool) -> Iterator[tuple[list[int], list[list[Place]]]]:
+    """What is left of an epoch, thousands of samples at once: their indices, and the places of
+    each batch of them."""
+    size, is_end = order.batch, False
+    count = size * max(1, DEALT_AT_ONCE // size)
+    while not is_end:
+        places, indices = order.deal(count)
+        is_end = len(places) < count
+        if is_whole_only:
+            whole = len(places) // size * size
+            places, indices = places[:whole], indices[:whole]
+        if places:
+            yield indices, [places[first : first + size] for first in range(0, len(places), size)]
 
 
 class DataLoader:
@@ -124,7 +155,10 @@ class DataLoader:
     dataset: has `len(dataset)` and `dataset[index]`, which gives a Sample. Where it has
         `at_place(index, place)` that is called instead: for boxes that are drawn anew in each epoch
         (`wavetrain.epoch.Boxes`), a place being (epoch, position). It is asked ahead of what comes
-        out, by the thread that iterates.
+        out, by the thread that iterates. Where it has `boxes(indices)` that is called instead, with
+        the list of thousands of indices: it returns what `Pipeline.push_boxes` takes, a `Column` or
+        a dict of columns and labels by field, a row for each index, without an object for a sample.
+        Tags are the indices then.
     batch_size: samples of a batch; None: those of an `Epoch` as sampler, of config, or 1.
     shuffle, seed: another order in each epoch, and for each seed; False and 0 where not given.
     sampler: which samples an epoch has, and in which order: a list of numbers, `epoch.Subset`, a
@@ -205,6 +239,8 @@ class DataLoader:
         places, indices = self._order.copy().deal(1)
         if not places:
             raise ValueError("config must be given: there is no sample to tell its sample_shape")
+        if callable(self._asked.boxes):
+            raise ValueError("config must be given, with the fields that boxes of samples go to")
         sample = self._asked.sample(indices[0], places[0])
         if sample.boxes:
             raise ValueError("config must be given, with the fields that boxes of samples go to")
@@ -340,7 +376,14 @@ class DataLoader:
             pipeline.reset()
         self._is_clean, run.is_whole, run.error = False, False, None
         run.pushed.clear()
-        samples = self._asked.samples(self._order.copy(), self._drop_last, run)
+        samples: Any
+        if callable(self._asked.boxes):
+            made = pipeline._table  # pyright: ignore[reportPrivateUsage]
+            samples = _table.Tables(
+                self._asked.tables(self._order.copy(), self._drop_last, run, made)
+            )
+        else:
+            samples = self._asked.samples(self._order.copy(), self._drop_last, run)
         for call in (functools.partial(pipeline.push, samples), pipeline.flush):
             try:
                 call()

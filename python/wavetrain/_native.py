@@ -83,6 +83,12 @@ MEMORY_DEVICE = 2
 BOX_URI = 0
 BOX_MEMORY = 1
 BOX_VALUE = 2
+BEGIN_IS_ONE = 1
+SHAPE_IS_ONE = 2
+STEP_IS_ONE = 4
+AT_IS_ONE = 8
+WHICH_IS_ONE = 16
+VALUES_IS_ONE = 32
 CODEC_NONE = 0
 CODEC_ZSTD = 1
 CODEC_BLOSC = 2
@@ -302,6 +308,50 @@ class Sample(Structure):
         ("n_boxes", c_uint32),
         ("box_bytes", c_uint32),
         ("tag", c_uint64),
+    ]
+
+
+class Column(Structure):
+    struct_size: int
+    field: int
+    rank: int
+    kind: int
+    flags: int
+    uris: int | None
+    n_uris: int
+    reserved: int
+    which: int | None
+    begin: int | None
+    shape: int | None
+    step: int | None
+    at: int | None
+    values: int | None
+    value_dtype: int
+    value_bytes: int
+    augment: int | None
+    augment_bytes: int
+    reserved2: int
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("field", c_uint32),
+        ("rank", c_uint32),
+        ("kind", c_uint32),
+        ("flags", c_uint32),
+        ("uris", c_void_p),
+        ("n_uris", c_uint32),
+        ("reserved", c_uint32),
+        ("which", c_void_p),
+        ("begin", c_void_p),
+        ("shape", c_void_p),
+        ("step", c_void_p),
+        ("at", c_void_p),
+        ("values", c_void_p),
+        ("value_dtype", c_uint32),
+        ("value_bytes", c_uint32),
+        ("augment", c_void_p),
+        ("augment_bytes", c_uint32),
+        ("reserved2", c_uint32),
     ]
 
 
@@ -1183,6 +1233,7 @@ FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("wavetrain_open", c_int32, [c_void_p, c_void_p, c_void_p]),
     ("wavetrain_close", c_int32, [c_uint64, c_uint64, c_void_p]),
     ("wavetrain_push", c_int32, [c_uint64, c_void_p, c_size_t, c_size_t, c_uint64, c_void_p]),
+    ("wavetrain_push_table", c_int32, [c_uint64, c_void_p, c_uint32, c_uint32, c_size_t, c_void_p, c_uint64, c_void_p]),
     ("wavetrain_flush", c_int32, [c_uint64]),
     ("wavetrain_pop", c_int32, [c_uint64, c_uint64, c_void_p, c_void_p]),
     ("wavetrain_batch_info", c_int32, [c_uint64, c_uint64, c_uint32, c_void_p]),

@@ -11,6 +11,7 @@ import collections
 import ctypes
 import math
 import os
+import re
 import threading
 import time
 import warnings
@@ -29,6 +30,7 @@ from wavetrain._library import call, call_on, failure, last_failure, library, ne
 from wavetrain._owned import Owned
 from wavetrain._sample import Sample, uri_of
 from wavetrain._stats import Stats, read_stats
+from wavetrain._table import Column, Table, Tables, table_of
 from wavetrain._window import Window
 
 SLICE_S = 0.1  # a wait is cut to these, so that Ctrl-C is heard
@@ -69,7 +71,7 @@ class Pipeline(Owned):
         self._config = config
         self._names = tuple([field.name for field in config.fields])
         self._lock = threading.RLock()
-        self._pending: collections.deque[Iterator[Sample] | End] = collections.deque()
+        self._pending: collections.deque[Iterator[Sample] | Tables | End] = collections.deque()
         self._orphans: list[Batch] = []  # popped by a call that an interrupt ended
         self._window = Window(config)  # pulled, and not in the lookahead yet
         loader = Loader(config, files, uris_of(fit))
@@ -153,7 +155,7 @@ class Pipeline(Owned):
             error.what = "pipeline"
             raise error
 
-    def push(self, samples: Iterable[Sample]) -> None:
+    def push(self, samples: Iterable[Sample] | Tables) -> None:
         """Queues samples: a list, a generator, an endless one. What the lookahead has no room
         for is pulled as pop makes room.
 
@@ -163,8 +165,38 @@ class Pipeline(Owned):
         goes on raising it until reset, as push does."""
         self._check_open()
         with self._lock:
-            self._pending.append(iter(samples))
+            self._pending.append(samples if isinstance(samples, Tables) else iter(samples))
             self._drain()
+
+    def push_boxes(
+        self,
+        columns: Any,
+        begins: Any = None,
+        shape: Any = None,
+        *,
+        step: Any = None,
+        at: Any = None,
+        tags: Any = None,
+    ) -> None:
+        """Queues a table of samples, as `push` does one by one, from arrays of numbers::
+
+            pipeline.push_boxes({"x": Column("images.npy", begins, (1, 3, 32, 32)), "y": labels})
+            pipeline.push_boxes("images.npy", begins, shape)  # of one field: as Column takes them
+
+        columns: by field, its name or number, a `Column`, or labels that are copied: an array of
+            one for each sample, of up to 64 bytes, a list of numbers, or one number for all.
+        tags: a number for each sample, which comes back with the batch; None: 0.
+
+        Nothing of Python is made for a sample: a thousand random boxes cost as much as a hundred
+        numbers of `push`. Arrays are copied here; what the lookahead has no room for is pushed as
+        pop makes room. ValueError names the column that is wrong, and the row."""
+        self._check_open()
+        if begins is not None:
+            columns = Column(columns, begins, shape, step=step, at=at)
+        self.push(Tables([self._table(columns, tags)]))
+
+    def _table(self, columns: Any, tags: Any = None) -> Table:
+        return table_of(columns, tags, self._window.fields)
 
     def flush(self) -> None:
         """Says that these were all samples, for now: what is left comes out as a smaller batch, and
@@ -206,6 +238,9 @@ class Pipeline(Owned):
         if status in (_native.OK, _native.AGAIN):
             return status == _native.OK
         error = last_failure("push", status, self._loader)
+        if self._window.table is not None:  # of which the library had the rows from one on
+            row = f"row {self._window.begin}:"
+            error.args = (re.sub(r"^push: row \d+:", f"push: {row}", str(error)),)
         self._window.drop()
         if self._pending and not isinstance(self._pending[0], End):
             self._pending.popleft()

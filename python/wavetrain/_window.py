@@ -21,6 +21,7 @@ from wavetrain._config import Config, Dtype
 from wavetrain._fed import VALUE_BYTES, Fed, Number
 from wavetrain._library import library
 from wavetrain._sample import Box, Sample
+from wavetrain._table import Fields, Table, Tables
 
 SAMPLES = 64  # that are pulled at a time
 URIS_MAX = 4096  # whose bytes are kept
@@ -83,9 +84,12 @@ class Window:
         self.uris: dict[str, tuple[int, int, Any]] = {}  # address, bytes, and what owns them
         fields = config.fields if config else ()
         shapes = [field.sample_shape for field in fields] or [config.sample_shape if config else ()]
-        self.ranks = [len(shape) for shape in shapes]
-        self.numbers = {field.name: number for number, field in enumerate(fields)}
-        self.dtypes = [field.dtype for field in fields] or [config.dtype if config else Dtype.F32]
+        self.fields = Fields(
+            {field.name: number for number, field in enumerate(fields)},
+            [field.dtype for field in fields] or [config.dtype if config else Dtype.F32],
+            [len(shape) for shape in shapes],
+        )
+        self.table: Table | None = None  # whose rows the samples are
         self.boxes_max = (config.max_boxes_per_sample if config else 0) or len(shapes)
         self.pool: Any = None  # boxes of the others, boxes_max for each sample
         self.feeds: Any = None  # what those are fed with, FEED_BYTES each
@@ -110,15 +114,18 @@ class Window:
         sample.boxes = ctypes.addressof(self.boxes) + number * BOX_BYTES
         sample.n_boxes, sample.box_bytes = 1, BOX_BYTES
 
-    def fill(self, source: Iterator[Sample]) -> int:
+    def fill(self, source: Iterator[Sample] | Tables) -> int:
         """Takes the next samples of an iterator; how many. Those before one that fails stay."""
         if self.is_filling:
             raise ValueError("an iterable of samples is already executing: it must not push or pop")
+        if isinstance(source, Tables):
+            return self.fill_rows(source)
         if len(self.uris) + SAMPLES > URIS_MAX:
             self.uris.clear()
         while self.pooled:
             self.point_to_own(self.pooled.pop())
         first, number = self.drop(), 0
+        self.table = None
         try:
             self.is_filling = True
             for sample in itertools.islice(source, SAMPLES):
@@ -128,6 +135,19 @@ class Window:
             self.taken = Taken(first, 0, ctypes.c_size_t(), number)
             self.is_filling = False
         return number
+
+    def fill_rows(self, source: Tables) -> int:
+        """Takes the next table; how many rows it has."""
+        first = self.drop()
+        try:
+            self.is_filling = True
+            table = next(source, None)
+        finally:
+            self.is_filling = False
+        if table is None:
+            return 0
+        self.table, self.taken = table, Taken(first, 0, ctypes.c_size_t(), table.count)
+        return table.count
 
     def drop(self) -> int:
         """Forgets what was not taken; the number of the next sample."""
@@ -205,7 +225,7 @@ class Window:
 
     def write_box(self, box_at: int, box: Box) -> Fed | None:
         address = size = kind = tensor = 0
-        field, fed = self.field_of(box), None
+        field, fed = self.fields.number(box.field), None
         if box.array is None:
             address, size, _ = self.uris.get(box.uri) or self.keep(box.uri)
         else:
@@ -214,7 +234,7 @@ class Window:
             tensor = self.write_tensor(box_at // BOX_BYTES * FEED_BYTES, fed)
         rank = len(box.aabb)
         begins, ends = zip(*box.aabb) if rank else ((), ())
-        field_rank = self.ranks[field]
+        field_rank = self.fields.ranks[field]
         at, step, axes = box.at, box.step, b""
         if at and len(at) != field_rank:
             raise ValueError(f"at must have an item per axis of the field, {field_rank} (got {at})")
@@ -236,7 +256,7 @@ class Window:
     def fed_of(self, array: Fed | Number, field: int) -> Fed:
         if isinstance(array, Fed):
             return array
-        dtype, value = array.to(self.dtypes[field])
+        dtype, value = array.to(self.fields.dtypes[field])
         return Fed(dtype, len(value), (), (), value)
 
     def write_tensor(self, at: int, fed: Fed) -> int:
@@ -256,18 +276,6 @@ class Window:
         )
         return tensor
 
-    def field_of(self, box: Box) -> int:
-        """The number of the field that a box goes to."""
-        field = box.field
-        if isinstance(field, str):
-            if field not in self.numbers:
-                names = ", ".join(map(repr, self.numbers)) or "none with a name"
-                raise ValueError(f"there is no field {field!r}: Config.fields has {names}")
-            return self.numbers[field]
-        if field >= len(self.ranks):
-            raise ValueError(f"there is no field {field}: a batch has {len(self.ranks)}, from 0 on")
-        return field
-
     def keep(self, uri: str) -> tuple[int, int, Any]:
         text = ctypes.create_string_buffer(uri.encode())
         known = self.uris[uri] = (ctypes.addressof(text), len(text) - 1, text)
@@ -278,6 +286,8 @@ class Window:
         number, begin, end = self.taken.number, self.begin, self.taken.end
         more = ctypes.c_size_t()
         self.taken = Taken(number, begin, more, end)
+        if self.table is not None:
+            return self.table.push(library().wavetrain_push_table, loader, begin, more)
         first = ctypes.byref(self.samples, begin * SAMPLE_BYTES)
         push = library().wavetrain_push
         return push(loader, first, end - begin, SAMPLE_BYTES, 0, ctypes.byref(more))

@@ -68,6 +68,18 @@ pub const BOX_URI: u32 = 0;
 pub const BOX_MEMORY: u32 = 1;
 /// `SampleBox::kind`: a value that push copies.
 pub const BOX_VALUE: u32 = 2;
+/// `TableColumn::flags`: `begin` has one row.
+pub const BEGIN_IS_ONE: u32 = 1;
+/// `TableColumn::flags`: `shape` has one row.
+pub const SHAPE_IS_ONE: u32 = 2;
+/// `TableColumn::flags`: `step` has one row.
+pub const STEP_IS_ONE: u32 = 4;
+/// `TableColumn::flags`: `at` has one row.
+pub const AT_IS_ONE: u32 = 8;
+/// `TableColumn::flags`: `which` has one row.
+pub const WHICH_IS_ONE: u32 = 16;
+/// `TableColumn::flags`: `values` has one row.
+pub const VALUES_IS_ONE: u32 = 32;
 /// A job of ours that the host runs: it takes the argument that came with it.
 pub type HostJob = unsafe extern "C" fn(argument: *mut c_void);
 /// The function that `StoreHook::list` calls for each child of a folder.
@@ -278,6 +290,47 @@ c_structs! {
         strides: [i64; RANK_MAX],
         /// Of a device: the `CUevent` behind which the elements are there, or NULL.
         event: *mut c_void,
+    }
+
+    /// A box of each row of a table: `wavetrain_column`. Arrays have as many rows as the table,
+    /// or, where `flags` says so, one.
+    struct TableColumn, EMPTY {
+        /// Field that the elements go to.
+        field: u32,
+        /// Axes of the boxes.
+        rank: u32,
+        /// `BOX_URI` or `BOX_VALUE`.
+        kind: u32,
+        /// `BEGIN_IS_ONE` and the others.
+        flags: u32,
+        /// `n_uris` texts with a NUL.
+        uris: *const *const c_char,
+        /// How many.
+        n_uris: u32,
+        /// Always 0.
+        reserved: u32,
+        /// The number of the uri of each row; NULL: 0.
+        which: *const u32,
+        /// First elements, `rank` of each row.
+        begin: *const i64,
+        /// Places of the box, `rank` of each row.
+        shape: *const u64,
+        /// Elements from one place to the next, `rank` of each row; NULL: 1.
+        step: *const i64,
+        /// Where the first place goes, as many of each row as the field has axes; NULL: 0.
+        at: *const u64,
+        /// The value of each row, where kind is `BOX_VALUE`.
+        values: *const c_void,
+        /// Their element type.
+        value_dtype: u32,
+        /// Bytes of the value of a row.
+        value_bytes: u32,
+        /// Not built yet: NULL.
+        augment: *const c_void,
+        /// Not built yet: 0.
+        augment_bytes: u32,
+        /// Always 0.
+        reserved2: u32,
     }
 
     /// A field of batches: `wavetrain_field`.

@@ -80,7 +80,7 @@ impl Engine {
     ) -> (usize, Result<(), Failure>) {
         let deadline = self.shared.deadline(timeout_ns);
         let mut taken = 0;
-        let mut request = Request::EMPTY;
+        let mut request = Request::empty();
         let mut is_checked = false;
         loop {
             // Filled without the lock: it reads the caller's memory and may be long.

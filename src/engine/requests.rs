@@ -25,10 +25,32 @@ use arrayvec::ArrayVec;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
+/// Names of arrays that a call of push keeps: those of as many columns of a table are read once.
+const NAMES: usize = 3;
+
+/// The name of an array.
+struct Name {
+    /// What stands for it during the call; 0: nothing does.
+    key: u64,
+    /// The uri is the one that the array is cached by, and the hash is its.
+    is_fixed: bool,
+    hash: u64,
+    uri: Uri,
+}
+
+impl Name {
+    fn new() -> Name {
+        Name { key: 0, is_fixed: false, hash: 0, uri: Uri::new() }
+    }
+}
+
 /// One box of a sample as push takes it.
 pub struct Request {
-    /// Normalised uri; not looked at if the box reads memory.
-    pub uri: Uri,
+    names: [Name; NAMES],
+    /// The one of the box; not looked at if the box reads memory.
+    name: usize,
+    /// The row of a table that the sample is.
+    pub row: Option<usize>,
     /// What is fed: its axes are the box's, if that has any.
     pub fed: Fed,
     /// Axes of the box.
@@ -60,30 +82,59 @@ pub trait Fill: FnMut(usize, u32, &mut Request) -> Result<(), Failure> {}
 impl<F: FnMut(usize, u32, &mut Request) -> Result<(), Failure>> Fill for F {}
 
 impl Request {
-    /// A request to be filled.
-    pub const EMPTY: Request = Request {
-        uri: Uri::new(),
-        fed: Fed::NOTHING,
-        rank: 0,
-        begin: [0; RANK_MAX],
-        end: [0; RANK_MAX],
-        field: 0,
-        at: [0; RANK_MAX],
-        step: [0; RANK_MAX],
-        axes: [0; RANK_MAX],
-        boxes: 1,
-        tag: 0,
-        shape: BoxShape::EMPTY,
-    };
+    /// A request to be filled. No constant, which would be copied with all bytes of its names.
+    pub fn empty() -> Request {
+        Request {
+            names: [Name::new(), Name::new(), Name::new()],
+            name: 0,
+            row: None,
+            fed: Fed::NOTHING,
+            rank: 0,
+            begin: [0; RANK_MAX],
+            end: [0; RANK_MAX],
+            field: 0,
+            at: [0; RANK_MAX],
+            step: [0; RANK_MAX],
+            axes: [0; RANK_MAX],
+            boxes: 1,
+            tag: 0,
+            shape: BoxShape::EMPTY,
+        }
+    }
+
+    /// Where the uri of the box is to be written, normalised; None if it is there: a key above 0
+    /// stands for one uri during a call of push. Its low byte chooses the name that it may find.
+    pub fn uri_place(&mut self, key: u64) -> Option<&mut Uri> {
+        self.name = usize::from(key as u8) % NAMES;
+        let name = &mut self.names[self.name];
+        if key != 0 && name.key == key {
+            return None;
+        }
+        (name.key, name.is_fixed) = (key, false);
+        Some(&mut name.uri)
+    }
+
+    /// What is wrong with box number `number` of the sample.
+    pub fn box_failure(&self, number: u32, status: Status, why: &mut Why) -> Failure {
+        if self.boxes > 1 {
+            let (text, part) = (*why, if self.row.is_some() { "column" } else { "box" });
+            why.fail(status, format_args!("{part} {number}: {text}"));
+        }
+        self.failure(status, why)
+    }
 
     fn failure(&self, status: Status, why: &Why) -> Failure {
-        Failure { tag: self.tag, ..Failure::because(status, why) }
+        let because = match self.row {
+            Some(row) => Failure::of(status, format_args!("row {row}: {why}")),
+            None => Failure::because(status, why),
+        };
+        Failure { tag: self.tag, ..because }
     }
 
     fn to_queue(&self) -> NewBox<'_> {
-        let (uri, fed, shape) = (self.uri.as_bytes(), &self.fed, &self.shape);
-        let hash = if fed.is_fed() { 0 } else { hash_bytes(uri) };
-        NewBox { uri, hash, fed, rank: self.rank, field: self.field, shape }
+        let (Name { uri, hash, .. }, fed) = (&self.names[self.name], &self.fed);
+        let (rank, field, shape) = (self.rank, self.field, &self.shape);
+        NewBox { uri: uri.as_bytes(), hash: *hash, fed, rank, field, shape }
     }
 }
 
@@ -197,13 +248,7 @@ impl Engine {
     fn check_box(&self, number: u32, request: &mut Request) -> Result<(), Failure> {
         let mut why = Why::new();
         let checked = self.shape_box(request, &mut why);
-        checked.map_err(|status| {
-            if request.boxes > 1 {
-                let text = why;
-                why.fail(status, format_args!("box {number}: {text}"));
-            }
-            request.failure(status, &why)
-        })
+        checked.map_err(|status| request.box_failure(number, status, &mut why))
     }
 
     /// Makes a uri, which is normal, the one that its array is cached by.
@@ -216,8 +261,10 @@ impl Engine {
     }
 
     fn shape_box(&self, request: &mut Request, why: &mut Why) -> Result<(), Status> {
-        if !request.fed.is_fed() {
-            self.fix_uri(&mut request.uri, why)?;
+        let name = &mut request.names[request.name];
+        if !request.fed.is_fed() && !name.is_fixed {
+            self.fix_uri(&mut name.uri, why)?;
+            (name.hash, name.is_fixed) = (hash_bytes(name.uri.as_bytes()), true);
         }
         let fields = &self.shared.settings.fields;
         let Some(field) = fields.get(request.field as usize) else {

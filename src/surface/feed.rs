@@ -3,7 +3,7 @@
 //! In: slices and addresses. Out: a [`Fed`] array. The same as `wavetrain_tensor`, without strides
 //! that go backwards: a step does.
 
-use crate::base::limits::RANK_MAX;
+use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX};
 use crate::base::math::product;
 use crate::base::status::{Status, Why};
 use crate::fail;
@@ -84,30 +84,7 @@ impl Feed<'_> {
                 }
                 fed
             }
-            Feed::Value(dtype, shape, bytes) => {
-                let count = product(shape).and_then(|n| n.checked_mul(u64::from(dtype.bytes())));
-                let is_whole = *dtype != Dtype::Raw && count == Some(bytes.len() as u64);
-                if shape.len() > RANK_MAX || bytes.len() > VALUE_BYTES || !is_whole {
-                    return Err(fail!(
-                        why,
-                        Invalid,
-                        "a value of {} bytes: must have those of its shape, at most {VALUE_BYTES}",
-                        bytes.len()
-                    ));
-                }
-                let mut value = [0; VALUE_BYTES];
-                value[..bytes.len()].copy_from_slice(bytes);
-                let mut fed = Fed { dtype: *dtype, dtype_bytes: dtype.bytes(), ..Fed::NOTHING };
-                fed.rank = shape.len() as u32;
-                fed.shape[..shape.len()].copy_from_slice(shape);
-                let mut stride = u64::from(dtype.bytes());
-                for axis in (0..shape.len()).rev() {
-                    fed.strides[axis] = stride;
-                    // What does not fit is refused below.
-                    stride = stride.saturating_mul(shape[axis]);
-                }
-                Fed { data: FedData::Value(value), ..fed }
-            }
+            Feed::Value(dtype, shape, bytes) => value(*dtype, shape, bytes, why)?,
         };
         if !fed.is_countable() {
             return Err(fail!(why, Invalid, "{ENDLESS}"));
@@ -118,4 +95,43 @@ impl Feed<'_> {
         }
         Ok(fed)
     }
+}
+
+/// A value of that type and those extents, row-major. Of RAW its bytes are shared by its elements.
+pub(super) fn value(
+    dtype: Dtype,
+    shape: &[u64],
+    bytes: &[u8],
+    why: &mut Why,
+) -> Result<Fed, Status> {
+    let (elements, given) = (product(shape), bytes.len() as u64);
+    let dtype_bytes = match (dtype, elements) {
+        (Dtype::Raw, Some(1..)) => elements.map_or(0, |elements| given / elements) as u32,
+        _ => dtype.bytes(),
+    };
+    let count = elements.and_then(|n| n.checked_mul(u64::from(dtype_bytes)));
+    let is_element = (1..=ELEMENT_BYTES_MAX as u32).contains(&dtype_bytes);
+    let is_whole = is_element && count == Some(given);
+    if shape.len() > RANK_MAX || bytes.len() > VALUE_BYTES || !is_whole {
+        return Err(fail!(
+            why,
+            Invalid,
+            "a value of {given} bytes: must have those of its shape, at most {VALUE_BYTES}"
+        ));
+    }
+    let mut copy = [0; VALUE_BYTES];
+    copy[..bytes.len()].copy_from_slice(bytes);
+    let mut fed = Fed { dtype, dtype_bytes, rank: shape.len() as u32, ..Fed::NOTHING };
+    fed.shape[..shape.len()].copy_from_slice(shape);
+    let mut stride = u64::from(dtype_bytes);
+    for axis in (0..shape.len()).rev() {
+        fed.strides[axis] = stride;
+        // Extents beside one of 0 may be large; what does not fit is refused below.
+        stride = stride.saturating_mul(shape[axis]);
+    }
+    fed.data = FedData::Value(copy);
+    if !fed.is_countable() {
+        return Err(fail!(why, Invalid, "{ENDLESS}"));
+    }
+    Ok(fed)
 }

@@ -27,6 +27,8 @@ pub use crate::surface::batch::{Batch, FieldView};
 pub use crate::surface::entries::{EntryView, GroupView};
 pub use crate::surface::feed::{Feed, Memory};
 pub use crate::surface::info::SCRATCH_BYTES;
+use crate::surface::table::push_rows;
+pub use crate::surface::table::{Column, Rows, Source};
 
 /// One sample: a half-open box in an array.
 #[derive(Clone, Copy, Debug)]
@@ -161,6 +163,33 @@ impl Loader {
         self.push_parts(samples.len(), part, timeout_ns)
     }
 
+    /// Like `push_samples` for the `count` rows of a table: sample n has a box of each column, from
+    /// row n of its numbers, and tag n. No tags: all are 0. The text of a failure names the row,
+    /// which is the number taken, and of several columns the column.
+    pub fn push_table(
+        &self,
+        columns: &[Column<'_>],
+        count: usize,
+        tags: Rows<'_, u64>,
+        timeout_ns: u64,
+    ) -> (usize, Result<(), Failure>) {
+        let instance = match self.enter() {
+            Ok(instance) => instance,
+            Err(failure) => return (0, Err(failure)),
+        };
+        let fill = |place: (usize, u32), target: &mut requests::Request, why: &mut Why| {
+            let column = &columns[place.1 as usize];
+            let uris = match column.source {
+                Source::Uris(uris, _) => uris,
+                Source::Values(..) => &[],
+            };
+            let uri = |which: usize, _: &mut Why| Ok(uris[which]);
+            column.fill(&instance, place, target, (uris.len(), uri), why)
+        };
+        let boxes = u32::try_from(columns.len()).unwrap_or(u32::MAX);
+        push_rows(&instance, (boxes, count), tags, timeout_ns, fill)
+    }
+
     /// `part` gives a box of a sample, how many it has, and its tag.
     fn push_parts<'a>(
         &self,
@@ -289,7 +318,8 @@ fn fill_request(
     match &source.feed {
         Feed::Nothing => {
             target.fed.data = FedData::Nothing;
-            normalize_uri(source.uri, &mut target.uri, why)?;
+            let uri = target.uri_place(0);
+            uri.map_or(Ok(()), |place| normalize_uri(source.uri, place, why))?;
         }
         feed => target.fed = feed.fed(rank, why)?,
     }

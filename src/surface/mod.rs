@@ -7,3 +7,4 @@ pub mod feed;
 pub mod handles;
 pub mod info;
 pub mod loader;
+pub mod table;

@@ -538,6 +538,141 @@ static void check_far_boxes(void) {
 
 /* ---- the stream ---- */
 
+/* ---- tables ---- */
+
+/* A push of one row that is refused, with a text that has `word` in it. */
+static void table_refused(wavetrain_loader loader, const wavetrain_column *column,
+                          wavetrain_status expected, const char *word) {
+    INIT(error, wavetrain_error);
+    const uint64_t tags[] = { 5 };
+    size_t taken = 99;
+    CHECK_STATUS(wavetrain_push_table(loader, column, 1, sizeof *column, 1, tags, 0, &taken),
+                 expected);
+    CHECK(taken == 0);
+    CHECK_STATUS(wavetrain_last_error(loader, &error), WAVETRAIN_OK);
+    CHECK(error.status == expected && error.tag == 5);
+    if (strstr(error.text, word) == NULL || strncmp(error.text, "row 0: ", 7) != 0) {
+        fprintf(stderr, "no \"%s\": %s\n", word, error.text);
+        _exit(1);
+    }
+}
+
+static void check_tables(wavetrain_loader loader) {
+    static const int64_t begin[] = { 1, 2, 3 }, far[] = { INT64_MAX, 2, 3 };
+    static const uint64_t shape[] = { BOX, BOX, BOX }, flat[] = { BOX, 0, BOX };
+    static const uint64_t endless[] = { UINT64_MAX, BOX, BOX }, at[] = { 0, 1, 0 };
+    static const int64_t least[] = { 1, 1, INT64_MIN };
+    static const uint32_t second[] = { 1 };
+    const char *const uris[] = { uri, NULL };
+    wavetrain_column good;
+    memset(&good, 0, sizeof good);
+    good.struct_size = sizeof good;
+    good.rank = 3;
+    good.uris = uris;
+    good.n_uris = 2;
+    good.begin = begin;
+    good.shape = shape;
+    const uint32_t size = sizeof good;
+    size_t taken = 99;
+    CHECK_STATUS(wavetrain_push_table(loader, NULL, 1, size, 1, NULL, 0, &taken),
+                 WAVETRAIN_INVALID);
+    CHECK(taken == 0);
+    CHECK_STATUS(wavetrain_push_table(loader, &good, 1, size, 1, NULL, 0, NULL),
+                 WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_push_table(loader, NULL, 0, 0, 0, NULL, UINT64_MAX, &taken),
+                 WAVETRAIN_OK);
+    const size_t counts[] = { SIZE_MAX, SIZE_MAX / 24, SIZE_MAX / 24 + 1, SIZE_MAX / 8 + 1 };
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        const uint64_t *const tags = i == 0 ? at : NULL;
+        taken = 99;
+        CHECK_STATUS(wavetrain_push_table(loader, &good, 1, size, counts[i], tags, 0, &taken),
+                     WAVETRAIN_INVALID);
+        CHECK(taken == 0);
+    }
+    const uint32_t n_columns[] = { 0, 2, UINT32_MAX };
+    for (size_t i = 0; i < sizeof n_columns / sizeof n_columns[0]; i++)
+        CHECK_STATUS(wavetrain_push_table(loader, &good, n_columns[i], size, 1, NULL, 0, &taken),
+                     WAVETRAIN_INVALID);
+    const uint32_t sizes[] = { 0, 1, size - 1, size - 8, size + 4, UINT32_MAX };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        CHECK_STATUS(wavetrain_push_table(loader, &good, 1, sizes[i], 1, NULL, 0, &taken),
+                     WAVETRAIN_INVALID);
+
+#define COLUMN_REFUSED(change, status, word)                                                       \
+    do {                                                                                           \
+        wavetrain_column wrong = good;                                                             \
+        change;                                                                                    \
+        table_refused(loader, &wrong, status, word);                                               \
+    } while (0)
+    COLUMN_REFUSED(wrong.struct_size = 0, WAVETRAIN_INVALID, "struct_size = 0");
+    COLUMN_REFUSED(wrong.rank = 17, WAVETRAIN_RANK, "rank 17");
+    COLUMN_REFUSED(wrong.rank = UINT32_MAX, WAVETRAIN_RANK, "rank");
+    COLUMN_REFUSED(wrong.field = 1, WAVETRAIN_INVALID, "field = 1");
+    COLUMN_REFUSED(wrong.kind = WAVETRAIN_BOX_MEMORY, WAVETRAIN_INVALID, "kind = 1");
+    COLUMN_REFUSED(wrong.kind = 3, WAVETRAIN_INVALID, "kind = 3");
+    COLUMN_REFUSED(wrong.kind = WAVETRAIN_BOX_VALUE, WAVETRAIN_INVALID, "uris or values");
+    COLUMN_REFUSED(wrong.flags = 64, WAVETRAIN_INVALID, "flags = 64");
+    COLUMN_REFUSED(wrong.reserved = 1, WAVETRAIN_INVALID, "reserved = 1, 0");
+    COLUMN_REFUSED(wrong.reserved2 = 1, WAVETRAIN_INVALID, "reserved = 0, 1");
+    COLUMN_REFUSED(wrong.augment_bytes = 8, WAVETRAIN_UNSUPPORTED, "augment");
+    COLUMN_REFUSED(wrong.augment = (const void *)at, WAVETRAIN_UNSUPPORTED, "augment");
+    COLUMN_REFUSED(wrong.values = at, WAVETRAIN_INVALID, "uris or values");
+    COLUMN_REFUSED(wrong.uris = NULL, WAVETRAIN_INVALID, "uris is NULL");
+    COLUMN_REFUSED(wrong.n_uris = 0, WAVETRAIN_INVALID, "which = 0: 0 uris");
+    COLUMN_REFUSED(wrong.which = second, WAVETRAIN_INVALID, "a uri is NULL");
+    COLUMN_REFUSED((wrong.which = second, wrong.n_uris = 1), WAVETRAIN_INVALID,
+                   "which = 1: 1 uris");
+    COLUMN_REFUSED(wrong.begin = NULL, WAVETRAIN_INVALID, "begin is missing");
+    COLUMN_REFUSED(wrong.shape = NULL, WAVETRAIN_INVALID, "shape is missing");
+    COLUMN_REFUSED(wrong.begin = (const void *)((const char *)begin + 1), WAVETRAIN_INVALID,
+                   "begin does");
+    COLUMN_REFUSED(wrong.shape = flat, WAVETRAIN_INVALID, "axis 1: box [2, 2) is empty");
+    COLUMN_REFUSED(wrong.shape = endless, WAVETRAIN_INVALID, "no such box");
+    COLUMN_REFUSED(wrong.begin = far, WAVETRAIN_INVALID, "no such box");
+    COLUMN_REFUSED(wrong.step = least, WAVETRAIN_INVALID, "no such box");
+    COLUMN_REFUSED(wrong.at = at, WAVETRAIN_INVALID, "do not fit an extent of 8");
+    wavetrain_column value;
+    memset(&value, 0, sizeof value);
+    value.struct_size = sizeof value;
+    value.kind = WAVETRAIN_BOX_VALUE;
+    value.values = at;
+    value.value_dtype = WAVETRAIN_I64;
+    value.value_bytes = 8;
+    table_refused(loader, &value, WAVETRAIN_RANK, "do not give sample_shape");
+    value.values = NULL;
+    table_refused(loader, &value, WAVETRAIN_INVALID, "values is missing");
+    value.values = at;
+    value.value_dtype = 99;
+    table_refused(loader, &value, WAVETRAIN_INVALID, "value_dtype = 99");
+    value.value_dtype = WAVETRAIN_I64;
+    value.value_bytes = UINT32_MAX;
+    value.flags = WAVETRAIN_VALUES_IS_ONE;
+    value.values = NULL;
+    table_refused(loader, &value, WAVETRAIN_INVALID, "values is missing");
+    /* A row that is right is taken, before one that is not. */
+    const int64_t begins[] = { 1, 2, 3, 4, 5, 6 };
+    const uint32_t which[] = { 0, 1 };
+    const uint64_t tags[] = { 70, 71 };
+    good.begin = begins;
+    good.which = which;
+    good.flags = WAVETRAIN_SHAPE_IS_ONE;
+    CHECK_STATUS(wavetrain_push_table(loader, &good, 1, size, 2, tags, 0, &taken),
+                 WAVETRAIN_INVALID);
+    CHECK(taken == 1);
+    good.flags |= WAVETRAIN_WHICH_IS_ONE;
+    CHECK_STATUS(wavetrain_push_table(loader, &good, 1, size, 1, tags, 0, &taken), WAVETRAIN_OK);
+    CHECK(taken == 1);
+    wavetrain_batch batch;
+    CHECK_STATUS(wavetrain_flush(loader), WAVETRAIN_OK);
+    for (int seen = 0; seen < 2;) {
+        CHECK_STATUS(wavetrain_pop(loader, LONG_NS, &batch, NULL), WAVETRAIN_OK);
+        const wavetrain_batch_view view = view_of(loader, batch);
+        for (uint32_t row = 0; row < view.sample_count; row++, seen++)
+            CHECK(view.tags[row] == 70 && row_is_cube(&view, row, 0, 1, 2, 3, BOX));
+        CHECK_STATUS(wavetrain_release(loader, batch, NULL), WAVETRAIN_OK);
+    }
+}
+
 static void check_stream(uint32_t thread_mode) {
     wavetrain_config config = small_config();
     config.thread_mode = thread_mode;
@@ -563,6 +698,7 @@ static void check_stream(uint32_t thread_mode) {
         CHECK_STATUS(wavetrain_reset(loader), WAVETRAIN_OK);
     CHECK_STATUS(wavetrain_stats_reset(loader), WAVETRAIN_OK);
     check_samples(loader);
+    check_tables(loader);
     CHECK_STATUS(wavetrain_close(loader, UINT64_MAX, NULL), WAVETRAIN_OK);
 }
 

@@ -134,6 +134,36 @@ static void push_what_is_refused(void) {
     CHECK_STATUS(wavetrain_push(loader, &sample, 1, sizeof sample, 0, &taken), WAVETRAIN_INVALID);
 }
 
+static void push_table(void) {
+    static const int64_t begins[] = { 0, 0, 0, 1, 2, 3 };
+    static const uint64_t shape[] = { BOX, BOX, BOX };
+    const wavetrain_column column = { .struct_size = sizeof column,
+                                      .rank = 3,
+                                      .flags = WAVETRAIN_SHAPE_IS_ONE,
+                                      .uris = &uri,
+                                      .n_uris = 1,
+                                      .begin = begins,
+                                      .shape = shape };
+    size_t taken;
+    CHECK_STATUS(wavetrain_push_table(loader, &column, 1, sizeof column, 2, NULL, 0, &taken),
+                 WAVETRAIN_OK);
+}
+
+static void push_table_that_is_refused(void) {
+    const char *const no_scheme = "s3://bucket/array";
+    static const int64_t begin[] = { 0, 0, 0 };
+    static const uint64_t shape[] = { BOX, BOX, BOX };
+    const wavetrain_column column = { .struct_size = sizeof column,
+                                      .rank = 3,
+                                      .uris = &no_scheme,
+                                      .n_uris = 1,
+                                      .begin = begin,
+                                      .shape = shape };
+    size_t taken;
+    CHECK_STATUS(wavetrain_push_table(loader, &column, 1, sizeof column, 1, NULL, 0, &taken),
+                 WAVETRAIN_UNSUPPORTED);
+}
+
 static void flush(void) {
     CHECK_STATUS(wavetrain_flush(loader), WAVETRAIN_OK);
 }
@@ -256,6 +286,10 @@ static void measure_life(void) {
     measure("release", release);
     measure("release", release_what_is_not_held);
     measure("push", push_what_is_refused);
+    measure("push_table", push_table);
+    pop();
+    release();
+    measure("push_table", push_table_that_is_refused);
     measure("last_error", last_error);
     push();
     push_cube(loader, uri, EDGE, EDGE, EDGE, BOX, 9);

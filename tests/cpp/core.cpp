@@ -893,6 +893,24 @@ static void fields_are_found_by_number_and_by_name() {
     CHECK(popped.dlpack(&tensor, nullptr, 2).ok() && tensor->dl_tensor.ndim == 1);
     tensor->deleter(tensor);
     CHECK(popped.dlpack(&tensor, nullptr, 4) == WAVETRAIN_INVALID);
+    /* The same as a table, whose rows are the same samples. */
+    const char *const uris[] = { cube };
+    std::int64_t numbers[SAMPLES], begins[3 * SAMPLES];
+    std::uint64_t tags[SAMPLES];
+    for (std::uint64_t number = 0; number < SAMPLES; number++) {
+        const place at(number);
+        numbers[number] = std::int64_t(tags[number] = number);
+        begins[3 * number] = at.z, begins[3 * number + 1] = at.y, begins[3 * number + 2] = at.x;
+    }
+    const std::uint64_t places[] = { BOX, BOX, BOX };
+    const wavetrain::column columns[] = {
+        wavetrain::column(uris, begins, places),
+        wavetrain::column(wavetrain::span<const std::int64_t>(numbers)).into(2),
+    };
+    std::size_t taken = 0;
+    CHECK(feeding.push(columns, tags, 0, taken).ok() && taken == SAMPLES);
+    CHECK(feeding.pop(popped).ok() && batch_is_right(popped));
+    CHECK(popped.field(2).as<std::int64_t>()[SAMPLES - 1] == SAMPLES - 1);
     /* What is wrong is told by the name of the field. */
     const wavetrain::box twice[] = { wavetrain::box(cube, { 0, 0, 0 }, { 1, 4, 4 }).into(1),
                                      wavetrain::box(cube, { 0, 0, 0 }, { 1, 4, 4 }).into(1) };

@@ -139,6 +139,15 @@ wavetrain::status call_loader(const wavetrain::config &config) {
     loader.push({ "a", { 0 }, { 1 }, 2 }).ignore();
     loader.push(sources(), 0, taken).ignore();
     loader.push({ &raw, 1 }, 0, taken).ignore();
+    static const char *const uris[] = { "a" };
+    static const std::int64_t begins[] = { 0, 1 }, labels[] = { 2, 3 };
+    static const std::uint64_t places[] = { 1 }, tags[] = { 4, 5 };
+    static const std::uint32_t numbers[] = { 0, 0 };
+    const wavetrain::column columns[] = {
+        wavetrain::column(uris, begins, places, numbers).steps(begins),
+        wavetrain::column(wavetrain::span<const std::int64_t>(labels)).into(1, tags),
+    };
+    loader.push(columns, tags, 0, taken).ignore();
     loader.flush().ignore();
     if (!loader.pop(batch) || !loader.pop(batch, 1, &why) || !loader.try_pop(batch, &why))
         loader.reset().ignore();

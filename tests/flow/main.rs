@@ -23,6 +23,7 @@ mod plan;
 mod reads;
 mod replay;
 mod stacks;
+mod tables;
 mod vanishing;
 mod versions;
 mod waits;

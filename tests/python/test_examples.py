@@ -32,10 +32,8 @@ def pictures(tmp_path, monkeypatch):
 def cropped(images, dice):
     """What netcl's random_crop and horizontal_flip give, by numpy alone, and the order."""
     order = dice.permutation(COUNT)
-    crops = []
-    for number in order:
-        y, x = dice.integers(-4, 5, 2) + 4
-        flip = dice.choice([-1, 1])
+    crops, corners = [], dice.integers(-4, 5, (COUNT, 2)) + 4
+    for number, (y, x), flip in zip(order, corners, dice.choice([-1, 1], COUNT)):
         padded = numpy.pad(images[number], ((0, 0), (4, 4), (4, 4)), mode="reflect")
         crops.append(padded[:, y : y + 32, x : x + 32][:, :, ::flip])
     return numpy.array(crops), order
@@ -54,7 +52,7 @@ def test_the_loop_of_netcl_sees_every_image_cropped_and_flipped_and_learns(pictu
 
     crops, order = cropped(images, numpy.random.default_rng(3))
     with wavetrain.Pipeline(ran["config"]) as pipeline:
-        pipeline.push(ran["samples"](numpy.random.default_rng(3)))
+        pipeline.push_boxes(ran["boxes"](numpy.random.default_rng(3)))
         found = [
             (batch["x"].numpy().copy(), batch["y"].numpy().copy()) for batch in pipeline.batches()
         ]

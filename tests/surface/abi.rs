@@ -27,7 +27,7 @@ type Facts = BTreeMap<String, i64>;
 /// Name in C, size, and the fields with their offsets.
 type Layout = (&'static str, usize, &'static [(&'static str, usize)]);
 
-fn rust_layouts() -> [Layout; 24] {
+fn rust_layouts() -> [Layout; 25] {
     macro_rules! layouts {
         ($($rust:ident: $c:literal),+ $(,)?) => {
             [$(($c, size_of::<$rust>(), $rust::FIELDS)),+]
@@ -39,6 +39,7 @@ fn rust_layouts() -> [Layout; 24] {
         Memory: "wavetrain_memory",
         SampleBox: "wavetrain_box",
         Sample: "wavetrain_sample",
+        TableColumn: "wavetrain_column",
         FieldSpec: "wavetrain_field",
         Tensor: "wavetrain_tensor",
         BatchInfo: "wavetrain_batch_view",
@@ -62,10 +63,16 @@ fn rust_layouts() -> [Layout; 24] {
 }
 
 /// Constants whose names the header makes from the Rust name by a prefix.
-const CONSTANTS: [(&str, i64); 89] = [
+const CONSTANTS: [(&str, i64); 95] = [
     ("BOX_MEMORY", BOX_MEMORY as i64),
     ("BOX_VALUE", BOX_VALUE as i64),
     ("BOX_URI", BOX_URI as i64),
+    ("BEGIN_IS_ONE", BEGIN_IS_ONE as i64),
+    ("SHAPE_IS_ONE", SHAPE_IS_ONE as i64),
+    ("STEP_IS_ONE", STEP_IS_ONE as i64),
+    ("AT_IS_ONE", AT_IS_ONE as i64),
+    ("WHICH_IS_ONE", WHICH_IS_ONE as i64),
+    ("VALUES_IS_ONE", VALUES_IS_ONE as i64),
     ("FIELDS_MAX", FIELDS_MAX as i64),
     ("RANK_MAX", RANK_MAX as i64),
     ("URI_BYTES_MAX", URI_BYTES_MAX as i64),
@@ -249,13 +256,14 @@ fn facts_of_lines(lines: &str) -> Facts {
 
 /// Structs that may grow at their end: the caller says how large its own are. All others lie in
 /// one of these, or in arrays that the caller walks.
-const GROWING: [&str; 10] = [
+const GROWING: [&str; 11] = [
     "wavetrain_tensor",
     "wavetrain_field",
     "wavetrain_error",
     "wavetrain_memory",
     "wavetrain_box",
     "wavetrain_sample",
+    "wavetrain_column",
     "wavetrain_batch_view",
     "wavetrain_stats_view",
     "wavetrain_array_view",

@@ -9,6 +9,7 @@ pub mod draws;
 pub mod epoch;
 mod feed;
 mod structs;
+pub mod table;
 pub mod tensors;
 
 use crate::base::abi::{ArrayInfo, BatchInfo, Blank, Error, FilesHook, Memory, Sample, Stats};
@@ -33,6 +34,8 @@ use structs::{
 };
 
 // With the functions below: all that the header declares.
+#[cfg(feature = "internals")]
+pub use table::wavetrain_push_table;
 #[cfg(feature = "internals")]
 pub use tensors::{wavetrain_dlpack, wavetrain_dlpack_legacy};
 

@@ -120,7 +120,7 @@ pub unsafe fn read_config(source: *const Config, why: &mut Why) -> Result<Config
 ///
 /// # Safety
 /// `source` has `bytes` readable bytes. Of `T` any bytes are a value.
-unsafe fn read_sized<T: Blank>(
+pub(super) unsafe fn read_sized<T: Blank>(
     source: *const T,
     (bytes, least): (usize, usize),
     name: &str,
@@ -307,7 +307,7 @@ unsafe fn read_uri(target: &mut Request, source: &SampleBox, why: &mut Why) -> R
     // SAFETY: `uri_bytes` bytes are readable.
     let uri = unsafe { slice::from_raw_parts(source.uri.cast::<u8>(), bytes as usize) };
     let uri = str::from_utf8(uri).map_err(|_| fail!(why, Invalid, "a uri is not UTF-8"))?;
-    normalize_uri(uri, &mut target.uri, why)
+    target.uri_place(0).map_or(Ok(()), |place| normalize_uri(uri, place, why))
 }
 
 #[cfg(test)]
