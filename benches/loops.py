@@ -44,7 +44,7 @@ def by_numpy(path, options, use):
 
 def by_wavetrain(path, options, use):
     import wavetrain
-    from wavetrain import Box, Field, Sample
+    from wavetrain import Field
 
     shape = wavetrain.array_info(path).shape
     order, places, steps = drawn(shape[0], options.seed)
@@ -56,14 +56,11 @@ def by_wavetrain(path, options, use):
         fields=[Field("x", shape[1:], "f32", pad_mode="reflect")],
     )
 
-    def samples():
-        channels, height, width = shape[1:]
-        for n, (y, x), step in zip(order.tolist(), places.tolist(), steps.tolist()):
-            crop = [(n, n + 1), (0, channels), (y, y + height), (x, x + width)]
-            yield Sample(boxes=[Box(path, crop, "x", step=[1, 1, 1, step])])
-
+    zeros = np.zeros(len(order), np.int64)
+    begins = np.column_stack([order, zeros, places])
+    step = np.column_stack([zeros + 1, zeros + 1, zeros + 1, steps])
     with wavetrain.Pipeline(config, fit=[path]) as pipeline:
-        pipeline.push(samples())
+        pipeline.push_boxes(path, begins, (1, *shape[1:]), step=step)
         for batch in pipeline.batches():
             with batch:
                 use(batch["x"].numpy())

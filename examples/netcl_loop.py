@@ -30,9 +30,8 @@ config = wavetrain.Config(
 def boxes(dice: numpy.random.Generator):
     """Those of all images, in another order each time: shuffle=True."""
     n, full = dice.permutation(count), numpy.zeros(count, "i8")
-    yx = dice.integers(
-        -4, 5, (count, 2)
-    )  # random_crop(padding=4, crop_size=32, pad_mode="reflect")
+    # random_crop(padding=4, crop_size=32, pad_mode="reflect")
+    yx = dice.integers(-4, 5, (count, 2))
     flip = dice.choice([-1, 1], count)  # horizontal_flip(p=0.5)
     begins = numpy.column_stack([n, full, yx])
     steps = numpy.column_stack([full + 1, full + 1, full + 1, flip])
