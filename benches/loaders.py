@@ -1,45 +1,55 @@
 #!/usr/bin/env python3
-"""Shuffled epochs of one data set, by wavetrain and by the loaders that bring a shuffle of their own.
+"""Shuffled epochs of one data set by wavetrain, and by loaders with shuffles of their own.
 
     python3 -m venv .venv && .venv/bin/pip install zarr litdata mosaicml-streaming
-    .venv/bin/pip install insitubatch                             # wants Python 3.12 or later
+    .venv/bin/pip install insitubatch                        # needs Python 3.12 or later
     PYTHONPATH=python .venv/bin/python benches/loaders.py DATA [--sets stack,tiles] [--cold]
 
-Writes 512 MiB of u16 (`tissue` of benches/paint.py) under DATA once, by zarr-python, as it is read
-by wavetrain, insitubatch and zarr-python itself; and once more for each set and each loader that
-has a format of its own. A set is a way to cut the same voxels into samples:
+Writes 512 MiB of u16 (`tissue` of benches/paint.py) under DATA once, by zarr-python. wavetrain,
+insitubatch and zarr-python read that; litdata and mosaicml-streaming each need a copy of every set
+in their own format, which is also written once. A set is a way to cut the voxels into samples:
 
-    stack         rows of 1024 x 64^3, 8 in a chunk of 4 MiB, a file for each chunk
-    tiles         64^3 of 256x1024x1024, each is one chunk; four shards
+    stack         rows of 1024 x 64^3, 8 in a chunk of 4 MiB; each chunk is a file
+    tiles         64^3 of 256x1024x1024, each of them one chunk; four shards
     small         32^3 of the same volume, 8 in each chunk
     straddling    64^3 that begin anywhere in their chunk and reach into up to 7 others
 
-Every set is there as --codecs zstd (level 3) and raw, for each loader in its own format. Loaders:
+--codecs: zstd (level 3) or raw, for the arrays and for the copies. Loaders:
 
-    wavetrain     DataLoader with a ChunkShuffle, whose windows are half of a cache of --cache MiB
-    insitubatch   blocks of 16 chunks, its default; `stack` only: a sample is a row of axis 0
+    wavetrain     DataLoader with a ChunkShuffle; a window takes half of a cache of --cache MiB
+    insitubatch   blocks of 16 chunks, which is its default; `stack` only, because its samples are
+                  rows of an axis
     litdata       optimize() in chunks of 64 MB; StreamingDataset(shuffle=True), --workers processes
-    mosaicml      MDSWriter, shards of 64 MiB; StreamingDataset(shuffle=True), --workers processes.
-                  It decompresses zstd into a cache of raw shards, which is new in each run
-    zarr-python   a box for each sample, in a full shuffle, behind a DataLoader of torch
+    mosaicml      MDSWriter in shards of 64 MiB; StreamingDataset(shuffle=True), --workers
+                  processes. It decompresses zstd into raw shards, in a new folder for each run
+    zarr-python   a box for each sample in a full shuffle; DataLoader of torch, --workers processes
 
-All give torch tensors of u16 in batches of --batch. Each run is a process of its own that goes
-through --epochs epochs, the first of which starts workers; runs of all loaders are interleaved, in
-an order shuffled from a seed. First one epoch of each is checked: every sample came once, with the
-CRC-32 of the bytes that were painted.
+Each loader gives torch tensors of u16 in batches of --batch. A run is a process of its own with
+--epochs epochs, and the first of them starts the workers. The loaders run interleaved, in an order
+that is shuffled from a seed. An epoch of each loader is checked before that: every sample is there
+once, and has the CRC-32 of the bytes that were painted.
 
-Goes out, medians of --repeats runs: samples/s of all epochs together, and of the best one; the
-ratio of the first to that of wavetrain, the median within repeats; MB that the process and its
-workers read by system calls (rchar), and from the disk (read_bytes; memory maps count there alone),
-for an epoch; CPU seconds of an epoch; seconds that the conversion took, from an array that fits
-into memory; samples/s of --counted epochs with that conversion. --cold drops the files from the
-page cache before each run. Nothing reads a tensor: what a loader leaves to do lazily is not counted.
+The table has medians of --repeats runs:
+
+    samples/s     of all epochs together; best epoch: of the fastest one
+    ratio         samples/s by those of wavetrain, the median within repeats
+    read          MB that the process and its workers read by system calls in an epoch (rchar);
+                  memory maps are not in it
+    from disk     MB in an epoch (read_bytes); memory maps are in it
+    CPU s         of an epoch
+    stored        MB of the files
+    converted in  seconds for the copy, from an array that fits into memory
+    N epochs      samples/s of --counted epochs and that conversion
+
+--cold drops the files from the page cache before each run. Nothing reads the tensors.
 """
 
 import argparse
 import contextlib
 import functools
+import importlib
 import importlib.util
+import itertools
 import json
 import math
 import os
@@ -106,7 +116,7 @@ class Job:
         return self.converted(loader) if loader in CONVERTED else self.array
 
 
-# ---- Data -----------------------------------------------------------------------------------------
+# ---- Data ---------------------------------------------------------------------------------------
 
 
 def write(data):
@@ -184,7 +194,7 @@ def convert(job, loader):
     (out / "seconds.json").write_text(json.dumps(time.perf_counter() - begun))
 
 
-# ---- Loaders: each yields a function of the epoch's number, which gives (indices, tensor) ----------
+# ---- Loaders: each yields a function of the epoch's number, which gives (indices, tensor) -------
 
 
 class Requests:
@@ -324,7 +334,7 @@ LOADERS = {
 }
 
 
-# ---- One run, in a process of its own --------------------------------------------------------------
+# ---- One run, in a process of its own -----------------------------------------------------------
 
 
 def used():
@@ -370,7 +380,7 @@ def one(job, loader, epochs, is_checked):
     print(json.dumps(figures))
 
 
-# ---- All of them -----------------------------------------------------------------------------------
+# ---- All of them --------------------------------------------------------------------------------
 
 
 def drop(folder):
@@ -417,12 +427,12 @@ def stored(folder):
 
 def report(job, runs, options):
     size = 2 * math.prod(job.shape)
-    print(
-        f"\n{job.name}, {job.codec}: {len(job)} samples of {size >> 10} KiB, {options.epochs} epochs,"
-        f" {'cold' if options.cold else 'warm'}\n\n| loader | samples/s | best epoch | MB/s | ratio |"
-        f" read, MB | of disk, MB | CPU s | stored, MB | converted in s | {options.counted} epochs |"
-        "\n|---|---|---|---|---|---|---|---|---|---|---|"
-    )
+    heat = "cold" if options.cold else "warm"
+    print(f"\n{job.name}, {job.codec}, {heat}: {len(job)} samples of {size >> 10} KiB,")
+    print(f"{options.epochs} epochs a run, {options.repeats} runs\n")
+    head = ["loader", "samples/s", "best epoch", "ratio", "read, MB", "from disk, MB", "CPU s"]
+    head += ["stored, MB", "converted in, s", f"{options.counted} epochs"]
+    print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
     for loader, of in runs.items():
         middle = {name: statistics.median(figures[name] for figures in of) for name in of[0]}
         pairs = zip(of, runs.get("wavetrain", of))
@@ -433,7 +443,7 @@ def report(job, runs, options):
         counted /= counted / middle["rate"] + seconds
         print(
             f"| {loader} | {middle['rate']:.0f} | {middle['best']:.0f} |"
-            f" {middle['rate'] * size / 1e6:.0f} | {ratio:.2f} | {middle['rchar'] / 1e6:.0f} |"
+            f" {ratio:.2f} | {middle['rchar'] / 1e6:.0f} |"
             f" {middle['disk'] / 1e6:.0f} | {middle['cpu']:.2f} |"
             f" {stored(job.files(loader)) / 1e6:.0f} | {seconds:.1f} | {counted:.0f} |",
             flush=True,
@@ -474,9 +484,7 @@ def main():
         parser.add_argument(name, action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.loaders = options.loaders.split(",")
-    names = [
-        (name, codec) for name in options.sets.split(",") for codec in options.codecs.split(",")
-    ]
+    names = itertools.product(options.sets.split(","), options.codecs.split(","))
     jobs = [Job(options.data, name, codec, options) for name, codec in names]
     if options.one:
         if options.convert:
