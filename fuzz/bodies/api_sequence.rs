@@ -23,10 +23,11 @@ use std::collections::VecDeque;
 use std::ffi::{CString, c_char, c_void};
 use std::ptr::{null, null_mut};
 use wavetrain::abi::{
-    ArrayInfo, BOX_VALUE, BatchInfo, Blank, FieldSpec, FilesHook, LogHook, Memory, SCRATCH_BYTES,
-    Sample, SampleBox, SourceHook, Stats, Tensor as FedTensor,
+    ArrayInfo, BOX_URI, BOX_VALUE, BatchInfo, Blank, FieldSpec, FilesHook, LogHook, Memory,
+    SCRATCH_BYTES, Sample, SampleBox, SourceHook, Stats, TableColumn, Tensor as FedTensor,
 };
 use wavetrain::assemble::value_element;
+use wavetrain::base::limits::RANK_MAX;
 use wavetrain::config::{
     BACKEND_CUDA, BACKEND_HOST, Config, PAD_CONSTANT, PAD_NONE, THREADS_HOOK, THREADS_OWN,
     THREADS_PUMP,
@@ -600,6 +601,7 @@ impl Session<'_> {
         let codes = unsafe {
             [
                 wavetrain_push(handle, null(), usize::MAX, 1, u64::MAX, &mut taken),
+                wavetrain_push_table(handle, null(), 1, 8, usize::MAX, null(), 0, &mut taken),
                 wavetrain_flush(handle),
                 wavetrain_pop(handle, u64::MAX, &mut batch, null_mut()),
                 wavetrain_batch_info(handle, 1, 0, info.as_ptr()),
@@ -615,7 +617,7 @@ impl Session<'_> {
                 wavetrain_read_done(handle, self.completed.1, 0),
             ]
         };
-        assert_eq!(codes, [Status::Shutdown as i32; 14]);
+        assert_eq!(codes, [Status::Shutdown as i32; 15]);
         host_job(std::ptr::without_provenance_mut(handle as usize));
         assert_eq!((taken, batch), (77, 77));
         check_error(&why, Status::Shutdown as i32);
@@ -644,9 +646,15 @@ impl Session<'_> {
         let mut taken = 77;
         let (handle, timeout) = (self.loaders[at].handle, self.timeout());
         let samples = block.as_ptr().cast();
-        // SAFETY: `count` samples of that size, their boxes and uris are there.
-        let code =
-            unsafe { wavetrain_push(handle, samples, count, sample_bytes, timeout, &mut taken) };
+        // No choice is taken for it, so that inputs of before mean what they did.
+        let rows = (self.next_tag % 2 == 0).then(|| Rows::of(&made, &self.loaders[at].fields));
+        let code = match rows.flatten() {
+            Some(rows) => rows.push(handle, timeout, &mut taken),
+            // SAFETY: `count` samples of that size, their boxes and uris are there.
+            None => unsafe {
+                wavetrain_push(handle, samples, count, sample_bytes, timeout, &mut taken)
+            },
+        };
         let loader = &mut self.loaders[at];
         // Push has copied values; memory has to stay until all is over.
         let models = made.iter_mut().flat_map(|made| made.models.drain(..));
@@ -693,6 +701,7 @@ impl Session<'_> {
     fn push_nothing(&mut self, at: usize) {
         let loader = &mut self.loaders[at];
         let one = Sample { boxes: null(), n_boxes: 1, box_bytes: 0, tag: 0 };
+        let none = TableColumn::EMPTY;
         let bytes = size_of::<Sample>();
         let mut taken = 77;
         let huge = usize::MAX / 2;
@@ -704,12 +713,17 @@ impl Session<'_> {
                 wavetrain_push(loader.handle, &one, huge, 3, 0, &mut taken),
                 wavetrain_push(loader.handle, &one, 1, bytes, 0, null_mut()),
                 wavetrain_push(loader.handle, &one, 1, bytes - 1, 0, &mut taken),
+                wavetrain_push_table(loader.handle, null(), 1, 8, huge, null(), 0, &mut taken),
+                wavetrain_push_table(loader.handle, &none, 1, 8, 1, null(), 0, null_mut()),
             ]
         };
         // Of a loader that is being closed nothing is wrong with the samples.
         let last = if loader.is_closing { Status::Shutdown } else { Status::Invalid };
         let wrong = Status::Invalid;
-        assert_eq!(codes, [wrong, wrong, wrong, wrong, last].map(|status| status as i32));
+        assert_eq!(
+            codes,
+            [wrong, wrong, wrong, wrong, last, wrong, wrong].map(|status| status as i32)
+        );
         assert_eq!(taken, 0);
         // SAFETY: NULL is allowed with no samples.
         let code = unsafe { wavetrain_push(loader.handle, null(), 0, bytes, 0, &mut taken) };
@@ -1119,6 +1133,90 @@ struct Made {
     has_fed: bool,
     refusal: Refusal,
     expected: Expected,
+}
+
+/// Samples of one box as the rows of a table.
+struct Rows {
+    uris: Vec<CString>,
+    which: Vec<u32>,
+    begin: Vec<i64>,
+    shape: Vec<u64>,
+    step: Vec<i64>,
+    at: Vec<u64>,
+    tags: Vec<u64>,
+    field: u32,
+    rank: u32,
+}
+
+impl Rows {
+    /// None of samples that a row of one column cannot be.
+    fn of(made: &[Made], fields: &[FieldModel]) -> Option<Rows> {
+        let (mut uris, mut shape, mut raws) = (Vec::new(), Vec::new(), Vec::new());
+        for each in made {
+            let size = each.sample.box_bytes as usize;
+            let is_whole = size == each.boxes.len() && size >= OLD_BOX_BYTES;
+            if each.sample.n_boxes != 1 || !is_whole || each.refusal == Refusal::NoBox {
+                return None;
+            }
+            let mut block = each.boxes.clone();
+            block.resize(size.max(size_of::<SampleBox>()), 0);
+            // SAFETY: the block has the bytes of a box, which are one whatever they are.
+            let raw = unsafe { block.as_ptr().cast::<SampleBox>().read_unaligned() };
+            let is_plain = raw.kind == BOX_URI && raw.reserved == 0 && raw.tensor.is_null();
+            if !is_plain || raw.axes != [0; RANK_MAX] || raw.rank as usize > RANK_MAX {
+                return None;
+            }
+            uris.push(CString::new(each.uris[0].clone()).ok()?);
+            for axis in 0..raw.rank as usize {
+                let places = raw.end[axis].wrapping_sub(raw.begin[axis]) as u64;
+                if raw.end[axis] < raw.begin[axis] || raw.step[axis].unsigned_abs() > 1 {
+                    return None;
+                }
+                shape.push(places);
+            }
+            raws.push(raw);
+        }
+        let (rank, field) = (raws[0].rank, raws[0].field);
+        let axes = fields.get(field as usize)?.shape.len();
+        let is_one = |raw: &SampleBox| raw.rank == rank && raw.field == field;
+        if !raws.iter().all(|raw| is_one(raw) && raw.at[axes..].iter().all(|at| *at == 0)) {
+            return None;
+        }
+        let numbers = |of: fn(&SampleBox) -> &[i64; RANK_MAX]| {
+            raws.iter().flat_map(|raw| of(raw)[..rank as usize].to_vec()).collect()
+        };
+        Some(Rows {
+            which: (0..uris.len() as u32).collect(),
+            begin: numbers(|raw| &raw.begin),
+            step: numbers(|raw| &raw.step),
+            at: raws.iter().flat_map(|raw| raw.at[..axes].to_vec()).collect(),
+            tags: made.iter().map(|made| made.sample.tag).collect(),
+            uris,
+            shape,
+            field,
+            rank,
+        })
+    }
+
+    fn push(&self, handle: u64, timeout: u64, taken: &mut usize) -> i32 {
+        let uris: Vec<*const c_char> = self.uris.iter().map(|uri| uri.as_ptr()).collect();
+        let column = TableColumn {
+            field: self.field,
+            rank: self.rank,
+            uris: uris.as_ptr(),
+            n_uris: uris.len() as u32,
+            which: self.which.as_ptr(),
+            begin: self.begin.as_ptr(),
+            shape: self.shape.as_ptr(),
+            step: self.step.as_ptr(),
+            at: self.at.as_ptr(),
+            ..TableColumn::EMPTY
+        };
+        let (count, tags) = (self.tags.len(), self.tags.as_ptr());
+        let size = size_of::<TableColumn>() as u32;
+        // SAFETY: each array has a row for each of `count` samples.
+        unsafe { wavetrain_push_table(handle, &column, 1, size, count, tags, timeout, taken) }
+    }
 }
 
 impl Session<'_> {
