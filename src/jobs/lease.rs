@@ -267,7 +267,7 @@ pub fn needed_bytes(shared: &Shared, wave: WaveIndex, read: &ReadOp) -> u64 {
 }
 
 /// The rest of a read on its own, into the slab; if its file is busy it waits among the blocking
-/// ones, or with `for_io` among those that the ring or the host did not bring. What the host has is
+/// ones, or with `for_io` among those that the host did not bring. What the host has is
 /// asked for.
 pub fn lease_read(
     state: &mut State,

@@ -48,7 +48,7 @@ pub struct Wave {
     pub is_bound: bool,
     /// Reads that have to be waited for.
     pub blocking: Fifo,
-    /// Those of them that are for an io thread, not for the ring thread.
+    /// Those of them that are for an io thread: the host did not bring them.
     pub for_io: Fifo,
     /// Reads whose bytes are read and whose chunks are not all handed out.
     pub ready: Fifo,
@@ -77,11 +77,11 @@ pub enum ReadPhase {
     Wanted,
     /// A worker has it.
     Leased,
-    /// The ring or the host has it; or it needs no bytes, but a chunk that others decode.
+    /// The host has it; or it needs no bytes, but a chunk that others decode.
     InFlight,
     /// It is for those who may wait.
     Blocking,
-    /// It is for an io thread, which opens its file, or reads what the ring or the host did not.
+    /// It is for an io thread, which opens its file, or reads what the host did not.
     ForIo,
     /// Its bytes are staged.
     Here,

@@ -1,17 +1,20 @@
 //! The memory bill: what it says is what open takes, its floor is enough, and nothing is refused
 //! later that was accepted here. And the fields of features that are not built.
 
-use crate::common::drive::{Dice, Job, PATIENCE_NS, config, open, stream, stream_through};
+use crate::common::drive::{
+    Dice, Job, PATIENCE_NS, config, first_failure, open, stream, stream_through,
+};
 use crate::common::fixtures::Scratch;
-use crate::common::synth::Meta;
+use crate::common::synth::{self, Meta};
 use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use wavetrain::abi::{Blank, FieldSpec, LogHook};
+use wavetrain::base::limits::compressed_bytes_max;
 use wavetrain::config::{Config, THREADS_PUMP};
 use wavetrain::cuda::DriverPath;
-use wavetrain::loader::{Loader, Pop, Request, SCRATCH_BYTES, config_fit, memory_need};
-use wavetrain::os::{Os, SYSTEM};
+use wavetrain::loader::{Failure, Loader, Pop, Request, SCRATCH_BYTES, config_fit, memory_need};
+use wavetrain::os::{Errno, Os, SYSTEM};
 use wavetrain::records::Dtype;
 use wavetrain::setup::field_table::FieldTable;
 use wavetrain::status::Status;
@@ -110,6 +113,12 @@ fn chunk_at_the_cap(scratch: &Scratch, kind: usize, side: u64) -> Job {
     Job::new(&uri, (vec![0, 0], vec![side as i64, side as i64]), pixels)
 }
 
+/// The floor that a refusal names.
+fn floor_in(failure: &Failure) -> u64 {
+    let words = failure.text.as_str().split("at least ").nth(1).expect("it says how much");
+    words.split(' ').next().and_then(|word| word.parse().ok()).expect("a number")
+}
+
 #[test]
 fn memory_below_the_floor_is_refused_with_the_floor_and_the_floor_streams_any_chunk() {
     let scratch = Scratch::new();
@@ -123,16 +132,42 @@ fn memory_below_the_floor_is_refused_with_the_floor_and_the_floor_streams_any_ch
             config.max_host_memory_bytes = 1;
             let failure = Loader::open_on(&SYSTEM, &config).err().expect("too little");
             assert_eq!(failure.status, Status::Budget, "{failure}");
-            let text = failure.text.as_str();
-            let words = text.split("at least ").nth(1).expect("it says how much");
-            let floor = words.split(' ').next().and_then(|word| word.parse().ok());
-            config.max_host_memory_bytes = floor.expect("a number");
+            config.max_host_memory_bytes = floor_in(&failure);
             assert_eq!(need_bytes(&config), config.max_host_memory_bytes);
             stream(&config, &[&jobs[..], &jobs, &jobs].concat());
             config.max_host_memory_bytes -= 1;
             let failure = Loader::open_on(&SYSTEM, &config).err().expect("a byte too little");
             assert_eq!(failure.status, Status::Budget, "{failure}");
         }
+    }
+}
+
+#[test]
+fn the_longest_encoded_chunk_finds_room_at_the_floor() {
+    static COLD: Os = Os {
+        read: |fd, target, at, cached_only| match cached_only {
+            true => Err(Errno(libc::EAGAIN)),
+            false => (SYSTEM.read)(fd, target, at, false),
+        },
+        ..SYSTEM
+    };
+    let scratch = Scratch::new();
+    let most = compressed_bytes_max(128);
+    for lead in [0, 1, 4095] {
+        let payload = vec![0xEE; lead as usize + most as usize];
+        let bytes = synth::shard_bytes(&payload, &[(lead, most)]);
+        let codecs = r#",{"name":"zstd","configuration":{"level":1,"checksum":false}}"#;
+        let meta = Meta { codecs, ..Meta::u16(&[8, 8], &[8, 8], Some(&[8, 8])) };
+        let uri = meta.write(&scratch, &format!("most{lead}"), Some(&bytes));
+        let mut config = config(Dtype::U16, &[8, 8], 1);
+        config.max_chunk_uncompressed_bytes = 128;
+        config.max_host_memory_bytes = 1;
+        let failure = memory_need(&config).err().expect("too little");
+        config.max_host_memory_bytes = floor_in(&failure);
+        let loader = Loader::open_on(&COLD, &config).unwrap_or_else(|failure| panic!("{failure}"));
+        let (_, failure) =
+            first_failure(&loader, &[Job::new(&uri, (vec![0, 0], vec![8, 8]), vec![])]);
+        assert_eq!(failure.status, Status::Decode, "{failure}");
     }
 }
 
