@@ -647,7 +647,8 @@ impl Session<'_> {
         let (handle, timeout) = (self.loaders[at].handle, self.timeout());
         let samples = block.as_ptr().cast();
         // No choice is taken for it, so that inputs of before mean what they did.
-        let rows = (self.next_tag % 2 == 0).then(|| Rows::of(&made, &self.loaders[at].fields));
+        let rows =
+            self.next_tag.is_multiple_of(2).then(|| Rows::of(&made, &self.loaders[at].fields));
         let code = match rows.flatten() {
             Some(rows) => rows.push(handle, timeout, &mut taken),
             // SAFETY: `count` samples of that size, their boxes and uris are there.
