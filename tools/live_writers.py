@@ -16,8 +16,9 @@ writes, and another process streams all of them.
             append      the shard or .npy file grows; unsharded arrays and folders get more files
             resize      zarr.json gets another shape; a .npy file another header, width and order
             zarr        zarr-python;  tensorstore;  npsave (numpy.save, which truncates)
-    READER  warm; cold (half of what is written leaves the page cache); hook (a files hook in
-            Python), fsspec (through wavetrain.fsspec, of the local file system)
+    READER  warm; cold (half of what is written leaves the page cache); mapped (map_uncompressed,
+            uncompressed stores and writers that do not truncate); hook (a files hook in Python),
+            fsspec (through wavetrain.fsspec, of the local file system)
     CACHE   plain (chunk_cache_bytes = 0), cached
 
 Each case streams --rounds rounds: on_error skip and fail in turn, batches of 4, 6, 16 and 1. In the
@@ -78,9 +79,10 @@ import numpy as np
 
 STORES = ("shard_zstd", "shard_raw", "v3", "v2", "npy", "parts", "raw", "ome")
 CHUNKED = ("shard_zstd", "shard_raw", "v3", "v2", "ome")
+UNCOMPRESSED = ("shard_raw", "npy", "parts", "raw")
 WRITERS = ("rename", "inplace", "truncate", "delete", "append", "resize", "zarr", "tensorstore")
 WRITERS += ("npsave",)
-READERS = ("warm", "cold", "hook", "fsspec")
+READERS = ("warm", "cold", "mapped", "hook", "fsspec")
 HOOKS = ("hook", "fsspec")
 CACHES = ("plain", "cached")
 # on_error, samples per batch, and whether caches have room for a part of the store alone.
@@ -742,6 +744,7 @@ class Stream:
             n_io_threads=4,
             n_decode_threads=2,
             max_npy_files=16 * (self.store.kind == "parts"),
+            map_uncompressed=self.reader == "mapped",
             pop_timeout_s=60.0,
         )
         return wavetrain.Pipeline(config, files=files)
@@ -762,6 +765,8 @@ class Stream:
                 while self.flying:
                     self.take()
                 self.finish()
+                if self.reader == "mapped" and not self.is_fresh:
+                    assert self.pipeline.stats().mapped_bytes > 0, "nothing was mapped"
         except Exception:
             has_begun.release()
             self.counts["broken"] += 1
@@ -941,6 +946,9 @@ class Stream:
 def is_possible(store, writer, reader):
     """Whether there is such a case."""
     if reader in HOOKS and store == "parts":  # a hook cannot list a folder
+        return False
+    # A mapped file that is truncated ends the process.
+    if reader == "mapped" and (store not in UNCOMPRESSED or writer in ("truncate", "npsave")):
         return False
     if writer in ("zarr", "tensorstore"):
         return store in CHUNKED
