@@ -151,6 +151,8 @@ fn draw_config(dice: &mut Dice, shape: &[u64; 3]) -> Config {
         pad_value: 9.0,
         drop_last: pick(dice, &[0, 0, 0, 1]),
         digest: pick(dice, &[0, 0, 1]),
+        map_uncompressed: pick(dice, &[0, 0, 1]),
+        map_bytes_max: 1 << 30,
         ..Config::default()
     };
     config.sample_shape[..3].copy_from_slice(shape);

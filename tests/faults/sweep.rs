@@ -105,7 +105,8 @@ fn errnos(list: &[i32]) -> Vec<Fault> {
 fn faults(call: Call) -> Vec<Fault> {
     use libc::*;
     let mut faults = match call {
-        Call::Map => errnos(&[ENOMEM]),
+        Call::Map | Call::Reserve => errnos(&[ENOMEM]),
+        Call::MapFile => errnos(&[ENOMEM, ENODEV, EACCES]),
         Call::Thread => errnos(&[EAGAIN, ENOMEM, EPERM]),
         Call::Open => {
             errnos(&[EIO, ENOENT, ENOTDIR, EACCES, EMFILE, ENFILE, ESTALE, ENOMEM, ELOOP])
@@ -157,7 +158,9 @@ fn faults(call: Call) -> Vec<Fault> {
 /// only take long, and not reads that a host keeps, which take their places for good.
 fn extents(call: Call, fault: Fault) -> &'static [Extent] {
     match (call, fault) {
-        (_, Fault::Interrupted(_) | Fault::Slow) | (Call::Map | Call::Alloc, _) => &[Extent::Once],
+        (_, Fault::Interrupted(_) | Fault::Slow) | (Call::Map | Call::Reserve | Call::Alloc, _) => {
+            &[Extent::Once]
+        }
         (_, Fault::Held) => &[Extent::Once],
         (Call::Stat | Call::Probe | Call::Read, Fault::Fails(libc::ESTALE)) => {
             &[Extent::Once, Extent::Descriptor, Extent::File, Extent::Onward]
@@ -596,4 +599,12 @@ fn absent_files_are_errors_where_missing_chunks_are() {
     stream(&loader, &world, &mut outcome);
     let End::Failed(batches, failure) = &outcome.end else { panic!("no failure") };
     assert_eq!((*batches, failure.status), (0, Status::NotFound));
+}
+
+#[test]
+fn streams_out_of_mapped_files_bear_every_fault() {
+    let config = Config { map_uncompressed: 1, map_bytes_max: 2 << 30, ..base_config() };
+    sweep_one(scene("mapped", false, (6, 6), config));
+    let config = Config { on_error: ON_ERROR_SKIP, ..config };
+    sweep_one(scene("mapped, skip", true, (4, 4), config));
 }

@@ -28,7 +28,11 @@ fn effect(plan: Plan) -> Effect {
     match (plan.call, plan.fault) {
         (_, Slow | OneByte | Half | Interrupted(_)) => Effect::Nothing,
         (Call::Map | Call::Alloc, Misaligned) => Effect::Refused(&[Status::Invalid]),
-        (Call::Map | Call::Thread | Call::Alloc, _) => Effect::Refused(&[Status::OutOfMemory]),
+        (Call::Map | Call::Reserve | Call::Thread | Call::Alloc, _) => {
+            Effect::Refused(&[Status::OutOfMemory])
+        }
+        // It is read instead.
+        (Call::MapFile, _) => Effect::Nothing,
         (Call::Probe, Fails(libc::EAGAIN | libc::EOPNOTSUPP)) => Effect::Nothing,
         // What the host did not bring is read once more, through files.read.
         (Call::HookReadAsync, _) => Effect::Nothing,

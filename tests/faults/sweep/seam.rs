@@ -12,12 +12,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use wavetrain::abi::{FILE_ABSENT, FILE_FAILED};
+use wavetrain::base::arena::Region;
 use wavetrain::os::{Errno, FileStat, Os, SYSTEM, Thread, ThreadMain};
 
 /// The kinds of calls that can go wrong.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Call {
     Map,
+    /// Addresses for mapped files.
+    Reserve,
+    /// A file that is mapped to them.
+    MapFile,
     Thread,
     Open,
     OpenDirectory,
@@ -36,8 +41,10 @@ pub enum Call {
     HookReadAsync,
 }
 
-pub const CALLS: [Call; 14] = [
+pub const CALLS: [Call; 16] = [
     Call::Map,
+    Call::Reserve,
+    Call::MapFile,
     Call::Thread,
     Call::Open,
     Call::OpenDirectory,
@@ -392,6 +399,22 @@ fn unmap(block: std::ptr::NonNull<u8>, bytes: u64) {
     (SYSTEM.unmap)(block, bytes);
 }
 
+fn reserve(bytes: u64) -> Result<Region, Errno> {
+    if let Some(fault) = meet(Call::Reserve, "") {
+        return Err(errno(fault));
+    }
+    (SYSTEM.reserve)(bytes).inspect(|place| {
+        seam().blocks.insert(place.as_ptr() as usize, bytes);
+    })
+}
+
+fn map_file(place: Region, fd: i32, first: u64) -> Result<(), Errno> {
+    match meet_on(Call::MapFile, &path_of(fd), Some(fd)) {
+        Some(fault) => Err(errno(fault)),
+        None => (SYSTEM.map_file)(place, fd, first),
+    }
+}
+
 fn vacate(pages: std::ptr::NonNull<u8>, bytes: u64) {
     let at = pages.as_ptr() as u64;
     let holds = |(start, size): (&usize, &u64)| {
@@ -426,6 +449,8 @@ fn thread_join(thread: Thread) {
 pub static OS: Os = Os {
     map,
     unmap,
+    reserve,
+    map_file,
     vacate,
     open,
     open_directory,
