@@ -20,8 +20,10 @@ use crate::base::limits::streams_max;
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::fail;
-use crate::loops::unshuffle::{Shuffle, unshuffle};
+use crate::loops::simd::Level;
+use crate::loops::unshuffle::{Shuffle, unshuffle, unshuffle_planes};
 use crate::records::{ChunkBytes, Span};
+use arrayvec::ArrayVec;
 use core::ops::Range;
 
 /// Bytes of a header.
@@ -299,19 +301,32 @@ fn decode_block(
 ) -> Result<u64, Status> {
     let Block { header, number, keeps_filter, .. } = *block;
     assert!(target.len() as u64 == u64::from(header.block_bytes(number)));
-    let streams = block.start(why)?;
+    let start = block.start(why)?;
     let shuffle = header.shuffle.of_block(header.typesize, target.len());
+    let mut at = start;
     if keeps_filter || shuffle == Shuffle::None {
-        return read_streams(decoder, block, streams, target, why);
+        for target in target.chunks_mut(block.stream_bytes()) {
+            if let Some(stored) = block.read_stream(decoder, &mut at, target, why)? {
+                target.copy_from_slice(stored);
+            }
+        }
+        return Ok((at - start) as u64);
     }
-    let filtered = &mut scratch[..target.len()];
-    let taken = read_streams(decoder, block, streams, filtered, why)?;
-    let typesize = index(u64::from(header.typesize));
-    unshuffle(shuffle, typesize, filtered, needed.start, &mut target[needed]);
-    Ok(taken)
+    // A stream that is stored, as the lower bytes of floats often are, is used where it lies.
+    let mut streams = ArrayVec::<&[u8], { SPLIT_TYPESIZE_MAX as usize }>::new();
+    for scratch in scratch[..target.len()].chunks_mut(block.stream_bytes()) {
+        let stored = block.read_stream(decoder, &mut at, scratch, why)?;
+        streams.push(stored.unwrap_or(scratch));
+    }
+    let (first, target) = (needed.start, &mut target[needed]);
+    match streams[..] {
+        [whole] => unshuffle(shuffle, index(header.typesize.into()), whole, first, target),
+        _ => unshuffle_planes(Level::here(), shuffle, &streams, first, target),
+    }
+    Ok((at - start) as u64)
 }
 
-impl Block<'_> {
+impl<'a> Block<'a> {
     /// The offset of its first stream.
     fn start(&self, why: &mut Why) -> Result<usize, Status> {
         let Block { bytes, header, number, .. } = *self;
@@ -346,36 +361,31 @@ impl Block<'_> {
             ),
         }
     }
-}
 
-/// Decodes the streams from `start` on until `target` is full, and returns how many bytes of the
-/// chunk they took.
-fn read_streams(
-    decoder: &mut Decoder,
-    block: &Block<'_>,
-    start: usize,
-    target: &mut [u8],
-    why: &mut Why,
-) -> Result<u64, Status> {
-    let Block { bytes, header, number, .. } = *block;
-    let mut at = start;
-    for target in target.chunks_mut(block.stream_bytes()) {
-        let range = block.stream(at, why)?;
-        at = range.end;
-        let stream = &bytes[range];
+    /// Decodes the stream at `at` in the chunk to all of `target`, and moves on behind it. One that
+    /// is stored is given as it lies in the chunk, and the target left alone.
+    fn read_stream(
+        &self,
+        decoder: &mut Decoder,
+        at: &mut usize,
+        target: &mut [u8],
+        why: &mut Why,
+    ) -> Result<Option<&'a [u8]>, Status> {
+        let range = self.stream(*at, why)?;
+        *at = range.end;
+        let stream = &self.bytes[range];
         if stream.len() == target.len() {
-            target.copy_from_slice(stream);
-        } else {
-            let count = match header.compressor {
-                Compressor::Blosclz => blosclz::decompress(stream, target, why),
-                Compressor::Lz4 => lz4::block(stream, target, why),
-                Compressor::Zlib => decoder.inflater.zlib(stream, target, why),
-                Compressor::Zstd => decoder.zstd.decompress(stream, target, why),
-            }?;
-            expect_bytes(format_args!("blosc block {number}"), count, target.len(), why)?;
+            return Ok(Some(stream));
         }
+        let count = match self.header.compressor {
+            Compressor::Blosclz => blosclz::decompress(stream, target, why),
+            Compressor::Lz4 => lz4::block(stream, target, why),
+            Compressor::Zlib => decoder.inflater.zlib(stream, target, why),
+            Compressor::Zstd => decoder.zstd.decompress(stream, target, why),
+        }?;
+        expect_bytes(format_args!("blosc block {}", self.number), count, target.len(), why)?;
+        Ok(None)
     }
-    Ok((at - start) as u64)
 }
 
 /// Tells the sink of the streams of a chunk that hold the needed bytes, whole blocks of them, for a

@@ -1,16 +1,19 @@
 //! The inverse of blosc's two filters, on one block or a part of it.
 //!
-//! In: a filtered block. Out: a range of the bytes of the block as it was, in another buffer.
+//! In: a filtered block, or its planes wherever they lie. Out: a range of the bytes of the block as it was, in another buffer.
 //! Invariant: every byte of the target is written, whatever the lengths.
 //!
 //! Byte shuffle puts byte 0 of every element first, then byte 1 of every element, and so on. Bit
 //! shuffle does the same with single bits: row `8 * byte + bit` holds that bit of all elements,
 //! eight elements to a byte. Bytes behind the last whole element stay where they are.
 //!
+//! A *plane* is the byte of one place of all elements, or the eight rows of its bits.
+//!
 //! The loops of this file are the oracle of those in `simd`, and do what those leave: few elements
 //! at the end, unusual sizes, other machines.
 
 use crate::loops::simd::{Level, plane_of_bits, unshuffle_bytes};
+use arrayvec::ArrayVec;
 
 /// Largest element; blosc writes its size as one byte.
 pub const TYPESIZE_MAX: usize = 255;
@@ -76,19 +79,35 @@ pub fn unshuffle_at(
     if shuffle == Shuffle::None {
         return target.copy_from_slice(&source[first_byte..][..target.len()]);
     }
-    let (whole, behind) = source.split_at(source.len() / typesize * typesize);
+    let plane_bytes = source.len() / typesize;
+    let (whole, behind) = source.split_at(plane_bytes * typesize);
     let filtered_bytes = target.len().min(whole.len().saturating_sub(first_byte));
     let (target, tail) = target.split_at_mut(filtered_bytes);
     let tail_first = (first_byte + filtered_bytes).saturating_sub(whole.len());
     tail.copy_from_slice(&behind[tail_first..][..tail.len()]);
+    if plane_bytes > 0 {
+        let planes = whole.chunks_exact(plane_bytes).collect::<ArrayVec<_, TYPESIZE_MAX>>();
+        unshuffle_planes(level, shuffle, &planes, first_byte, target);
+    }
+}
+
+/// Undoes a filter on a block of whole elements, of which each plane lies somewhere.
+pub fn unshuffle_planes(
+    level: Level,
+    shuffle: Shuffle,
+    planes: &[&[u8]],
+    first_byte: usize,
+    target: &mut [u8],
+) {
+    let typesize = planes.len();
     if shuffle == Shuffle::Bytes {
         return for_whole_units(typesize, first_byte, target, &mut |first, target| {
-            bytes(level, typesize, whole, first, target);
+            bytes(level, planes, first, target);
         });
     }
-    assert!((whole.len() / typesize).is_multiple_of(8));
+    assert!(shuffle == Shuffle::Bits && planes[0].len().is_multiple_of(8));
     for_whole_units(8 * typesize, first_byte, target, &mut |first, target| {
-        bits(level, typesize, whole, first, target);
+        bits(level, planes, first, target);
     });
 }
 
@@ -124,16 +143,16 @@ fn for_whole_units(
 }
 
 /// The elements from `first` on that `target` holds, from the planes of a block.
-fn bytes(level: Level, typesize: usize, planes: &[u8], first: usize, target: &mut [u8]) {
-    let done = unshuffle_bytes(level, typesize, planes, first, target);
+fn bytes(level: Level, planes: &[&[u8]], first: usize, target: &mut [u8]) {
+    let typesize = planes.len();
+    let done = unshuffle_bytes(level, planes, first, target);
     let (first, target) = (first + done, &mut target[done * typesize..]);
-    let pitch = planes.len() / typesize;
     // A few elements at a time, so that they stay in L1 while plane after plane fills them.
     for (tile, elements) in target.chunks_mut(TILE_ELEMENTS * typesize).enumerate() {
         let first = first + tile * TILE_ELEMENTS;
         let count = elements.len() / typesize;
-        for byte in 0..typesize {
-            let (fours, rest) = planes[byte * pitch + first..][..count].as_chunks::<4>();
+        for (byte, plane) in planes.iter().enumerate() {
+            let (fours, rest) = plane[first..][..count].as_chunks::<4>();
             let (most, last) = elements.split_at_mut(4 * fours.len() * typesize);
             // Four in a turn: one takes less than the loop around it.
             for (values, elements) in fours.iter().zip(most.chunks_exact_mut(4 * typesize)) {
@@ -148,23 +167,23 @@ fn bytes(level: Level, typesize: usize, planes: &[u8], first: usize, target: &mu
     }
 }
 
-/// The groups of eight elements from group `first` on that `target` holds: first all planes of some
-/// groups, then their elements.
-fn bits(level: Level, typesize: usize, rows: &[u8], first: usize, target: &mut [u8]) {
-    let rows_bytes = rows.len() / typesize;
-    if typesize == 1 {
+/// The groups of eight elements from group `first` on that `target` holds: first the bytes of some
+/// groups, place by place, then their elements.
+fn bits(level: Level, planes: &[&[u8]], first: usize, target: &mut [u8]) {
+    let typesize = planes.len();
+    if let [rows] = planes {
         return plane(level, rows, first, target);
     }
     let mut buffer = [0; PLANES_BYTES];
     let groups_max = PLANES_BYTES / (8 * typesize);
     for (tile, elements) in target.chunks_mut(groups_max * 8 * typesize).enumerate() {
-        let planes = &mut buffer[..elements.len()];
-        let plane_bytes = planes.len() / typesize;
-        for (byte, target) in planes.chunks_exact_mut(plane_bytes).enumerate() {
-            let rows = &rows[byte * rows_bytes..][..rows_bytes];
+        let made = buffer[..elements.len()].chunks_exact_mut(elements.len() / typesize);
+        let mut of_bytes = ArrayVec::<&[u8], TYPESIZE_MAX>::new();
+        for (rows, target) in planes.iter().zip(made) {
             plane(level, rows, first + tile * groups_max, target);
+            of_bytes.push(target);
         }
-        bytes(level, typesize, planes, 0, elements);
+        bytes(level, &of_bytes, 0, elements);
     }
 }
 

@@ -55,14 +55,8 @@ pub fn swap_kernels(_word_bytes: u32) -> RowsKernels {
 pub const COPY_KERNELS: RowsKernels = RowsKernels::NONE;
 
 /// The elements of usual sizes; the size as a constant lets the compiler make vector interleaves.
-pub fn unshuffle_bytes(
-    _level: Level,
-    typesize: usize,
-    planes: &[u8],
-    first: usize,
-    target: &mut [u8],
-) -> usize {
-    match typesize {
+pub fn unshuffle_bytes(_level: Level, planes: &[&[u8]], first: usize, target: &mut [u8]) -> usize {
+    match planes.len() {
         2 => bytes_by::<2>(planes, first, target),
         4 => bytes_by::<4>(planes, first, target),
         8 => bytes_by::<8>(planes, first, target),
@@ -70,13 +64,10 @@ pub fn unshuffle_bytes(
     }
 }
 
-fn bytes_by<const SIZE: usize>(planes: &[u8], first: usize, target: &mut [u8]) -> usize {
-    let pitch = planes.len() / SIZE;
+fn bytes_by<const SIZE: usize>(planes: &[&[u8]], first: usize, target: &mut [u8]) -> usize {
     let elements = target.as_chunks_mut::<SIZE>().0;
-    let mut parts = [&planes[..0]; SIZE];
-    for (byte, part) in parts.iter_mut().enumerate() {
-        *part = &planes[byte * pitch + first..][..elements.len()];
-    }
+    let parts: [&[u8]; SIZE] =
+        core::array::from_fn(|byte| &planes[byte][first..][..elements.len()]);
     for (at, element) in elements.iter_mut().enumerate() {
         for byte in 0..SIZE {
             element[byte] = parts[byte][at];

@@ -17,52 +17,39 @@ use super::inlined::inlined;
 use super::level::Tier;
 use core::arch::x86_64::*;
 
-/// Undoes the byte filter for elements `first ..` that `target` holds, from `typesize` whole
-/// `planes`, one behind the other. Returns how many elements it did.
-pub fn unshuffle_bytes(
-    level: Level,
-    typesize: usize,
-    planes: &[u8],
-    first: usize,
-    target: &mut [u8],
-) -> usize {
-    let pitch = planes.len() / typesize;
-    let count = target.len() / typesize;
-    assert!(planes.len() == pitch * typesize && target.len() == count * typesize);
-    assert!(first <= pitch && count <= pitch - first);
-    let source = planes[first..].as_ptr();
-    let target = target.as_mut_ptr();
-    let all = (source, pitch, count, target);
-    // SAFETY: each of the `typesize` planes has `pitch` bytes, of which [first, first + count) are
-    // read; the target has `count` elements.
-    unsafe {
-        match typesize {
-            2 => elements::<2>(level.tier(), all),
-            4 => elements::<4>(level.tier(), all),
-            8 => elements::<8>(level.tier(), all),
-            16 => elements::<16>(level.tier(), all),
-            _ => 0,
-        }
+/// Undoes the byte filter for elements `first ..` that `target` holds, from planes of one length
+/// each. Returns how many elements it did.
+pub fn unshuffle_bytes(level: Level, planes: &[&[u8]], first: usize, target: &mut [u8]) -> usize {
+    match planes.len() {
+        2 => elements::<2>(level.tier(), planes, first, target),
+        4 => elements::<4>(level.tier(), planes, first, target),
+        8 => elements::<8>(level.tier(), planes, first, target),
+        16 => elements::<16>(level.tier(), planes, first, target),
+        _ => 0,
     }
 }
 
 /// The elements of one size with the widest vectors that the level has and that pay: those of
 /// AVX-512 are slower for 16 planes.
-///
-/// # Safety
-/// As for the kernels, but for the instructions, which a level has where it was made.
-unsafe fn elements<const SIZE: usize>(
+fn elements<const SIZE: usize>(
     tier: Tier,
-    (source, pitch, count, target): (*const u8, usize, usize, *mut u8),
+    planes: &[&[u8]],
+    first: usize,
+    target: &mut [u8],
 ) -> usize {
-    // SAFETY: the level has the instructions, and the caller vouches for the rest.
+    let count = target.len() / SIZE;
+    assert!(planes.len() == SIZE && target.len() == count * SIZE);
+    let rows = core::array::from_fn(|byte| planes[byte][first..][..count].as_ptr());
+    let target = target.as_mut_ptr();
+    // SAFETY: the level has the instructions; each row has `count` bytes, and the target `count`
+    // elements.
     unsafe {
         if SIZE < 16 && tier >= Tier::Avx512 && count >= 64 {
-            planes_avx512::<SIZE>(source, pitch, count, target)
+            planes_avx512::<SIZE>(&rows, count, target)
         } else if tier >= Tier::Avx2 && count >= 32 {
-            planes_avx2::<SIZE>(source, pitch, count, target)
+            planes_avx2::<SIZE>(&rows, count, target)
         } else {
-            planes_sse2::<SIZE>(source, pitch, count, target)
+            planes_sse2::<SIZE>(&rows, count, target)
         }
     }
 }
@@ -73,16 +60,15 @@ pub fn plane_of_bits(level: Level, rows: &[u8], first: usize, target: &mut [u8])
     let pitch = rows.len() / 8;
     let groups = target.len() / 8;
     assert!(rows.len() == 8 * pitch && target.len() == 8 * groups);
-    assert!(first <= pitch && groups <= pitch - first);
-    let source = rows[first..].as_ptr();
+    let rows = core::array::from_fn(|bit| rows[bit * pitch..][..pitch][first..][..groups].as_ptr());
     let target = target.as_mut_ptr();
-    // SAFETY: the level has the instructions; of the eight rows of `pitch` bytes [first, first +
-    // groups) are read; the target has `8 * groups` bytes.
+    // SAFETY: the level has the instructions; each row has `groups` bytes, and the target eight
+    // times as many.
     unsafe {
         match level.tier() {
             Tier::Baseline => 0,
-            Tier::Avx512Gfni if groups >= 64 => bits_gfni::<8>(source, pitch, groups, target),
-            _ => bits_avx2::<8>(source, pitch, groups, target),
+            Tier::Avx512Gfni if groups >= 64 => bits_gfni::<8>(&rows, groups, target),
+            _ => bits_avx2::<8>(&rows, groups, target),
         }
     }
 }
@@ -250,10 +236,10 @@ inlined! {
     }
 
     /// A vector of elements from `SIZE` planes.
-    fn planes[V: Vector, const SIZE: usize](planes: *const u8, pitch: usize, target: *mut u8) {
-        let mut vectors = [V::load(planes); SIZE];
+    fn planes[V: Vector, const SIZE: usize](rows: &[*const u8; SIZE], at: usize, target: *mut u8) {
+        let mut vectors = [V::load(rows[0].add(at)); SIZE];
         for byte in 0..SIZE {
-            vectors[byte] = V::before::<SIZE>(V::load(planes.add(byte * pitch)));
+            vectors[byte] = V::before::<SIZE>(V::load(rows[byte].add(at)));
         }
         V::store_in_order(&interleaved(vectors), target)
     }
@@ -261,11 +247,11 @@ inlined! {
     /// The matrices, as eight consecutive bytes each, times the unit matrix: gf2p8affineqb takes a
     /// matrix by its last row first, so the rows are loaded in reverse, and it gives the products
     /// with the unit vectors, which are the columns.
-    fn matrices_gfni(rows: *const u8, pitch: usize, target: *mut u8) {
+    fn matrices_gfni[const ROWS: usize](rows: &[*const u8; ROWS], at: usize, target: *mut u8) {
         const UNITS: i64 = i64::from_le_bytes([1, 2, 4, 8, 16, 32, 64, 128]);
         let mut vectors = [_mm512_setzero_si512(); 8];
         for bit in 0..8 {
-            vectors[7 - bit] = __m512i::before::<8>(__m512i::load(rows.add(bit * pitch)));
+            vectors[7 - bit] = __m512i::before::<8>(__m512i::load(rows[bit].add(at)));
         }
         let mut matrices = interleaved(vectors);
         for matrix in &mut matrices {
@@ -277,10 +263,10 @@ inlined! {
     /// The transposes between registers, all bytes of a register at once: three rounds swap the
     /// off-diagonal quarters of 8x8, 4x4 and 2x2 matrices. Then register c holds the bytes of
     /// element c of every group, and interleaving puts the groups side by side.
-    fn matrices_avx2(rows: *const u8, pitch: usize, target: *mut u8) {
+    fn matrices_avx2[const ROWS: usize](rows: &[*const u8; ROWS], at: usize, target: *mut u8) {
         let mut vectors = [_mm256_setzero_si256(); 8];
         for bit in 0..8 {
-            vectors[bit] = __m256i::load(rows.add(bit * pitch));
+            vectors[bit] = __m256i::load(rows[bit].add(at));
         }
         for bit in 0..4 {
             exchange::<4>(&mut vectors, bit, 0x0F);
@@ -307,15 +293,14 @@ inlined! {
     }
 }
 
-/// Kernels: `count` times `SIZE` bytes from rows `pitch` bytes apart, a vector of each at a time.
+/// Kernels: `count` times `SIZE` bytes from as many rows, a vector of each at a time.
 /// The last vector is taken further to the left where it is not full. Each returns `count`, or 0
 /// where that is less than a vector.
 macro_rules! kernels {
     ($($name:ident, $features:literal, $vector:ty, $step:expr;)*) => {$(
         #[target_feature(enable = $features)]
         unsafe fn $name<const SIZE: usize>(
-            source: *const u8,
-            pitch: usize,
+            rows: &[*const u8; SIZE],
             count: usize,
             target: *mut u8,
         ) -> usize {
@@ -325,7 +310,7 @@ macro_rules! kernels {
             let (mut at, last) = (0, count - <$vector>::BYTES);
             loop {
                 // SAFETY: bytes [at, at + BYTES) of the `count` of each row.
-                unsafe { $step(source.add(at), pitch, target.add(SIZE * at)) };
+                unsafe { $step(rows, at, target.add(SIZE * at)) };
                 at += <$vector>::BYTES;
                 if at > last {
                     if at == count {
