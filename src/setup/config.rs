@@ -229,7 +229,8 @@ macro_rules! config_table {
         /// two batches; with a chunk cache as many as fill it four times over, at most 4,096.
         lookahead_samples: u32 = 0, [0, SAMPLES_MAX]
             => Count "samples taken ahead; 0 = two batches";
-        /// Batches that are filled, ready or held at a time.
+        /// Batches that are filled, ready or held at a time. Chunks of later ones are read as well
+        /// while reads have to be waited for.
         n_batch_slots: u32 = 3, [1, 64] => Count "batches in flight";
         /// Largest decoded chunk: a larger one is BUDGET at pop.
         max_chunk_uncompressed_bytes: u64 = 16 << 20, [1, CHUNK_BYTES_MAX]
