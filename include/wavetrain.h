@@ -1186,7 +1186,8 @@ typedef struct wavetrain_config {
     uint32_t max_shards_per_sample; /* Most shards that a box may touch. 0 = no limit. [0] */
     /* Bytes for decoded chunks that are cached, a part in 32 of them for tables; 0, or 65,536 or
      * more. The chunks whose next use is farthest ahead leave first, so look far ahead. Chunks
-     * are then decoded whole; uncompressed ones are not cached. [0] */
+     * are then decoded whole. Uncompressed chunks are cached, too, if a read of the whole costs
+     * little beside one of what boxes need of it. [0] */
     uint64_t chunk_cache_bytes;
 
     /* Behaviour. */

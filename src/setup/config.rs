@@ -264,7 +264,8 @@ macro_rules! config_table {
         max_shards_per_sample: u32 = 0 => Count "most shards that a box touches; 0 = no limit";
         /// Bytes for decoded chunks that are cached, a part in 32 of them for tables; 0, or 65,536
         /// or more. The chunks whose next use is farthest ahead leave first, so look far ahead.
-        /// Chunks are then decoded whole; uncompressed ones are not cached.
+        /// Chunks are then decoded whole. Uncompressed chunks are cached, too, if a read of the
+        /// whole costs little beside one of what boxes need of it.
         chunk_cache_bytes: u64 = 0 => Bytes "decoded chunks to keep";
         // Behaviour.
         /// `BACKEND_`: the place of batches.

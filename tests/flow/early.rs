@@ -184,6 +184,22 @@ fn whatever_is_read_early_every_batch_comes_with_the_least_memory_and_few_waves(
 }
 
 #[test]
+fn a_chunk_that_is_in_flight_for_one_batch_is_not_read_for_another() {
+    let scratch = Scratch::new();
+    let uri = far(&scratch, None);
+    // Each chunk is read for two batches, one after the other, and all come again.
+    let jobs: Vec<Job> = jobs(&uri, 24).into_iter().flat_map(|job| [job.clone(), job]).collect();
+    let jobs = [jobs.clone(), jobs].concat();
+    let gate = Gate::of(12, "");
+    let config = gate.hooked(Config { chunk_cache_bytes: 1 << 20, ..config(1) });
+    let loader = Loader::open_on(&SYSTEM, &config).unwrap();
+    stream_through(&loader, &config, &jobs, 0);
+    let reads = gate.reads.lock().unwrap();
+    assert_eq!((reads.most, reads.begun), (12, 24));
+    loader.close(PATIENCE_NS).unwrap();
+}
+
+#[test]
 fn a_chunk_of_a_later_batch_that_cannot_be_read_fails_that_batch_alone() {
     let scratch = Scratch::new();
     let uri = far(&scratch, None);

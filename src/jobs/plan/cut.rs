@@ -185,6 +185,7 @@ impl Planner {
     ) -> bool {
         shared.settings.windows > 0
             && shared.engine().is_none()
+            && entry.kept.is_none()
             && self.refused_device != Some(stat.device)
             && offset / WINDOW_BYTES == (offset + bytes - 1) / WINDOW_BYTES
             && shared.array_record(entry.array).is_read_partly()

@@ -215,6 +215,7 @@ impl Stream<'_, '_> {
     fn is_in_pieces(&self, task: &ChunkTask) -> bool {
         let is_long = task.pair_count == 1 && task.bytes >= PIECES_BYTES_MIN;
         self.file.record.is_read_partly()
+            && task.kept.is_none()
             && (task.need.strip_count > 1 || is_long || task.bytes > STREAM_BYTES)
     }
 
@@ -406,8 +407,14 @@ fn is_small(shared: &Shared, wave: WaveIndex, (read, record): (&ReadOp, &ArrayRe
     let in_pieces = read.bytes <= SMALL_CHUNK_BYTES || shared.engine().is_none();
     read.is_mapped
         || record.working_bytes() <= SMALL_CHUNK_BYTES
-        || record.is_read_partly() && in_pieces
+        || record.is_read_partly() && in_pieces && !is_for_cache(shared, wave, read)
         || is_for_device(shared, wave, read)
+}
+
+/// Whether a chunk of a read goes to the chunk cache, whole.
+fn is_for_cache(shared: &Shared, wave: WaveIndex, read: &ReadOp) -> bool {
+    let mut chunks = read.chunk_first..read.chunk_first + read.chunk_count;
+    chunks.any(|chunk| shared.tables.chunks.read(shared.wave_row(wave, chunk)).kept.is_some())
 }
 
 /// Whether a device decodes all chunks of a read, which then takes no place of a worker's.
