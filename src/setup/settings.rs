@@ -344,7 +344,7 @@ impl Settings {
         batches.unwrap_or(0).min(BATCHES_MAX - self.config.n_batch_slots)
     }
 
-    /// Chunks that a wave of early batches has, unless it is full.
+    /// Chunks that a wave of early batches reads at least, unless it is full.
     pub fn early_chunks_min(&self) -> u32 {
         self.reads_at_once().div_ceil(2)
     }

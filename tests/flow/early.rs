@@ -7,7 +7,8 @@
 use crate::common::drive::{Dice, Job, PATIENCE_NS, first_failure, stream_through, tag};
 use crate::common::fixtures::Scratch;
 use crate::common::hook;
-use crate::common::synth::{Meta, chunk_bytes, chunk_job};
+use crate::common::store::zstd_frame;
+use crate::common::synth::{Meta, chunk_bytes, chunk_job, shard_bytes};
 use std::ffi::{CStr, c_char, c_void};
 use std::fs;
 use std::path::PathBuf;
@@ -107,6 +108,21 @@ fn far(scratch: &Scratch, absent: Option<[u64; 2]>) -> String {
     uri
 }
 
+/// The same chunks, compressed, in one file, so that reads of several batches would touch.
+fn packed(scratch: &Scratch) -> String {
+    let shape = [ROWS * 4, 16];
+    let codecs = r#",{"name":"zstd","configuration":{"level":3,"checksum":true}}"#;
+    let (mut payload, mut entries) = (Vec::new(), Vec::new());
+    for chunk in 0..ROWS * 4 {
+        let encoded = zstd_frame(&chunk_bytes(chunk as u16));
+        entries.push((payload.len() as u64, encoded.len() as u64));
+        payload.extend(encoded);
+    }
+    let shard = shard_bytes(&payload, &entries);
+    let meta = Meta { codecs, ..Meta::u16(&shape, &[4, 4], Some(&shape)) };
+    meta.write(scratch, "packed", Some(&shard))
+}
+
 /// One chunk a sample, of those along the first axis.
 fn jobs(uri: &str, count: u64) -> Vec<Job> {
     (0..count).map(|y| chunk_job(uri, [y, 0], Some(4 * y as u16))).collect()
@@ -141,11 +157,14 @@ fn chunks_of_batches_that_have_no_memory_are_read_while_the_batch_in_turn_waits(
 #[test]
 fn whatever_is_read_early_every_batch_comes_with_the_least_memory_and_few_waves() {
     let scratch = Scratch::new();
-    let uri = far(&scratch, None);
+    let uris = [far(&scratch, None), packed(&scratch)];
     let mut dice = Dice(20);
-    for round in 0..48 {
-        // Samples of up to 128 chunks, whose waves have one chunk or more.
-        let rows = dice.range(1, 33) as u64;
+    for round in 0..96 {
+        // Samples of up to 128 chunks, whose waves have one chunk or more; or of a few chunks, that
+        // many batches need.
+        let is_packed = round % 4 > 1;
+        let rows = dice.range(1, if is_packed { 3 } else { 33 }) as u64;
+        let (jobs, firsts) = if is_packed { (96, 8) } else { (24, (ROWS - rows) as i64 + 1) };
         let samples = dice.range(1, 4) as usize;
         let gate = Gate::of(1, "");
         let mut config = gate.hooked(Config {
@@ -170,11 +189,11 @@ fn whatever_is_read_early_every_batch_comes_with_the_least_memory_and_few_waves(
             let places = (0..rows * 4).flat_map(|y| (0..16).map(move |x| (first * 4 + y, x)));
             places.flat_map(|(y, x)| element(y, x).to_le_bytes()).collect()
         };
-        let jobs: Vec<Job> = (0..24)
+        let jobs: Vec<Job> = (0..jobs)
             .map(|_| {
-                let first = dice.range(0, (ROWS - rows) as i64 + 1);
+                let first = dice.range(0, firsts);
                 let span = (vec![first * 4, 0], vec![first * 4 + rows as i64 * 4, 16]);
-                Job::new(&uri, span, want(first as u64))
+                Job::new(&uris[usize::from(is_packed)], span, want(first as u64))
             })
             .collect();
         let loader = Loader::open_on(&SYSTEM, &config).unwrap();
@@ -190,12 +209,13 @@ fn a_chunk_that_is_in_flight_for_one_batch_is_not_read_for_another() {
     // Each chunk is read for two batches, one after the other, and all come again.
     let jobs: Vec<Job> = jobs(&uri, 24).into_iter().flat_map(|job| [job.clone(), job]).collect();
     let jobs = [jobs.clone(), jobs].concat();
-    let gate = Gate::of(12, "");
+    // The slots have one chunk, and the first wave of later batches six.
+    let gate = Gate::of(7, "");
     let config = gate.hooked(Config { chunk_cache_bytes: 1 << 20, ..config(1) });
     let loader = Loader::open_on(&SYSTEM, &config).unwrap();
     stream_through(&loader, &config, &jobs, 0);
     let reads = gate.reads.lock().unwrap();
-    assert_eq!((reads.most, reads.begun), (12, 24));
+    assert!(reads.most >= 7 && reads.begun == 24, "{} {}", reads.most, reads.begun);
     loader.close(PATIENCE_NS).unwrap();
 }
 

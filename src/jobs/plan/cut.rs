@@ -151,7 +151,7 @@ impl Planner {
         true
     }
 
-    fn is_data(&self, task: u32) -> bool {
+    pub(super) fn is_data(&self, task: u32) -> bool {
         matches!(self.settled(task as usize), Settled::Data { .. })
     }
 

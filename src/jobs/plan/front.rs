@@ -14,6 +14,7 @@ use crate::base::math::index;
 use crate::jobs::plan::planned::{Place, Planned, Settled};
 use crate::jobs::plan::window::Planner;
 use crate::state::shared::Shared;
+use core::ops::Range;
 
 /// What the front of the window has for a wave.
 pub struct Prefix {
@@ -43,7 +44,7 @@ impl Planner {
         let mut prefix = self.find_prefix(shared, has_early_room, &mut placed);
         if let Some((count, tasks)) = placed
             && prefix.end != End::Full
-            && prefix.tasks - tasks < shared.settings.early_chunks_min()
+            && self.reads(tasks..prefix.tasks) < shared.settings.early_chunks_min()
         {
             prefix = Prefix { count, tasks, end: End::Early };
         }
@@ -103,6 +104,11 @@ impl Planner {
         }
         let end = if tasks == most.0 { End::Full } else { End::Window };
         Prefix { count, tasks, end }
+    }
+
+    /// How many of these tasks are read.
+    fn reads(&self, tasks: Range<u32>) -> u32 {
+        tasks.filter(|task| self.is_data(*task)).count() as u32
     }
 
     /// Adds the twins of an entry to `sorted`, up to `most` tasks and pairs; how many there are.
