@@ -1156,7 +1156,9 @@ typedef struct wavetrain_config {
      * two batches; with a chunk cache as many as fill it four times over, at most 4,096. Up to
      * 1,048,576. [0] */
     uint32_t lookahead_samples;
-    uint32_t n_batch_slots; /* Batches that are filled, ready or held at a time. 1 to 64. [3] */
+    /* Batches that are filled, ready or held at a time. Chunks of later ones are read as well
+     * while reads have to be waited for. 1 to 64. [3] */
+    uint32_t n_batch_slots;
     /* Largest decoded chunk: a larger one is BUDGET at pop. 1 to 2 GiB. [16 MiB] */
     uint64_t max_chunk_uncompressed_bytes;
     /* Largest read that neighbouring reads are merged to; a single chunk may be larger. 1 to
@@ -1184,7 +1186,8 @@ typedef struct wavetrain_config {
     uint32_t max_shards_per_sample; /* Most shards that a box may touch. 0 = no limit. [0] */
     /* Bytes for decoded chunks that are cached, a part in 32 of them for tables; 0, or 65,536 or
      * more. The chunks whose next use is farthest ahead leave first, so look far ahead. Chunks
-     * are then decoded whole; uncompressed ones are not cached. [0] */
+     * are then decoded whole. Uncompressed chunks are cached, too, if a read of the whole costs
+     * little beside one of what boxes need of it. [0] */
     uint64_t chunk_cache_bytes;
 
     /* Behaviour. */

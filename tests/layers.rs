@@ -24,7 +24,7 @@ const ROOMS: &[(&str, &str)] = &[
     // The kinds of work.
     (
         "jobs/plan",
-        "jobs state setup intake assemble batch chunk_cache decode plan read wave records os base",
+        "jobs state setup intake assemble chunk_cache decode plan read wave records os base",
     ),
     ("jobs/read", "jobs state setup device read wave records os base"),
     (

@@ -4,11 +4,12 @@
 //! process maps elsewhere, or that a caller lends; addresses are made when a view is taken.
 //!
 //! ```text
-//!  slot 0 | slot 1 | ..          each: tags | statuses | filled shapes | digests
+//!  slot 0 | slot 1 | ..      each: tags | statuses | filled shapes | digests | place
 //! ```
 //!
 //! Filled shapes lie field by field, then sample by sample. So do digests, and after those of the
-//! samples of a field lies their sum.
+//! samples of a field lies their sum. A slot's place is the number of the memory that its samples
+//! lie in.
 
 use crate::base::arena::{Carver, Table};
 use crate::base::bill::Item;
@@ -118,7 +119,7 @@ impl SlotRecord {
 pub struct SlotRows {
     words: Table<u64>,
     /// The end of each kind of rows among those of a slot, in words.
-    ends: [usize; 4],
+    ends: [usize; 5],
 }
 
 impl SlotRows {
@@ -132,7 +133,7 @@ impl SlotRows {
         let (samples, digests) = (samples as usize, per_sample.digests as usize);
         let extents = samples * per_sample.filled_shape as usize;
         let mut end = 0;
-        let counts = [samples, samples.div_ceil(2), extents, (samples + 1) * digests];
+        let counts = [samples, samples.div_ceil(2), extents, (samples + 1) * digests, 1];
         let ends = counts.map(|count| {
             end += count;
             end
@@ -143,7 +144,7 @@ impl SlotRows {
 
     fn part(&self, slot: BatchSlot, kind: usize) -> Table<u64> {
         let first = if kind == 0 { 0 } else { self.ends[kind - 1] };
-        self.words.part(slot.at() * self.ends[3] + first, self.ends[kind] - first)
+        self.words.part(slot.at() * self.ends[4] + first, self.ends[kind] - first)
     }
 
     /// The callers' tags.
@@ -168,9 +169,19 @@ impl SlotRows {
         (all.part(first, samples), all.part(first + samples, 1))
     }
 
+    /// The number of the memory that the samples of a slot lie in, which has some.
+    pub fn place(&self, slot: BatchSlot) -> u64 {
+        self.words.read(slot.at() * self.ends[4] + self.ends[3])
+    }
+
+    /// The samples of a slot lie in memory number `place` from now on.
+    pub fn set_place(&self, slot: BatchSlot, place: u64) {
+        self.part(slot, 4).write(0, place);
+    }
+
     /// The addresses of those of a slot.
     pub fn span(&self, slot: BatchSlot) -> Range<usize> {
-        self.words.span(slot.at() * self.ends[3], self.ends[3])
+        self.words.span(slot.at() * self.ends[4], self.ends[4])
     }
 
     /// The same rows under another name.

@@ -16,8 +16,12 @@
 //! planning itself, one for each chunk. The error of a batch is that of its lowest (sample, chunk),
 //! whatever finished first.
 //!
-//! Invariant: batches are begun in push order and popped in push order, so the slot to pop next is
-//! the one that holds `next_pop`.
+//! There are more slots than memory for batches. A batch that is begun while no memory is free is
+//! early: its chunks are planned and read, and its samples are written once `place_next` gave it
+//! the memory of a batch that was freed. `remaining` counts that memory, too.
+//!
+//! Invariant: batches are begun, get their memory and are popped in push order, so the slot to pop
+//! next is the one that holds `next_pop`, and no early batch waits while memory is free.
 
 use crate::base::arena::{Carver, Table, span_of};
 use crate::base::bill::Item;
@@ -45,20 +49,28 @@ pub struct Slots {
     /// The tensors of the boxes, likewise; none if no box may be a tensor.
     pub fed: Table<Fed>,
     samples_per_batch: u32,
+    /// Memories of a batch.
+    places: u32,
+    /// Those that are free, as bits.
+    free_places: u64,
     next_begin: u64,
+    /// Batches before this one have, or had, memory.
+    next_place: u64,
     next_pop: u64,
     /// Set in tokens, so that the number of another loader's batch is refused.
     token_key: u64,
 }
 
 impl Slots {
-    /// `count` free slots.
+    /// `places` free slots, each with the memory of a batch, and `early` without.
     #[inline(never)] // as Carver::place
     pub fn carve(
         carver: &mut Carver,
-        (count, samples_per_batch): (u32, u32),
+        (places, early, samples_per_batch): (u32, u32, u32),
         per_sample: &PerSample,
     ) -> Slots {
+        let count = places + early;
+        assert!(places > 0 && count <= u64::BITS);
         let samples = count as u64 * samples_per_batch as u64;
         let boxes = samples * per_sample.boxes as u64;
         Slots {
@@ -75,7 +87,10 @@ impl Slots {
                 &Fed::NOTHING,
             ),
             samples_per_batch,
+            places,
+            free_places: u64::MAX >> (u64::BITS - places),
             next_begin: 0,
+            next_place: 0,
             next_pop: 0,
             token_key: 0,
         }
@@ -97,9 +112,66 @@ impl Slots {
         (0..self.slots.len() as u32).map(BatchSlot)
     }
 
-    /// Number of slots.
+    /// Number of batches that there is memory for.
     pub fn count(&self) -> u32 {
-        self.slots.len() as u32
+        self.places
+    }
+
+    /// How many of their memories are free.
+    pub fn free_places(&self) -> u32 {
+        self.free_places.count_ones()
+    }
+
+    /// Batches before this one are not early.
+    pub fn next_place(&self) -> u64 {
+        self.next_place
+    }
+
+    /// Whether a batch was begun that has no memory.
+    pub fn has_early(&self) -> bool {
+        self.next_place < self.next_begin
+    }
+
+    /// Whether the batch in a slot, which was begun, has no memory.
+    pub fn is_early(&self, slot: BatchSlot) -> bool {
+        self.slots[slot.at()].batch_id >= self.next_place
+    }
+
+    /// A slot for the next batch: if no memory is free, only if the batch may be early.
+    pub fn for_next(&self, may_be_early: bool) -> Option<BatchSlot> {
+        if self.free_places == 0 && !may_be_early {
+            return None;
+        }
+        self.find(SlotState::Free)
+    }
+
+    /// Gives memory that is free to the early batch that was begun first; its slot.
+    pub fn place_next(&mut self) -> Option<BatchSlot> {
+        if self.free_places == 0 || !self.has_early() {
+            return None;
+        }
+        let is_next = |slot: &SlotRecord| {
+            slot.state == SlotState::Filling && slot.batch_id == self.next_place
+        };
+        let slot = self.slots.iter().position(is_next).map(|at| BatchSlot(at as u32))?;
+        self.give_place(slot);
+        Some(slot)
+    }
+
+    /// The next batch to get memory is in this slot. On a device a slot's memory has its number.
+    fn give_place(&mut self, slot: BatchSlot) {
+        let is_own_free = slot.0 < self.places && self.free_places & (1 << slot.0) != 0;
+        let place = if is_own_free { slot.0 } else { self.free_places.trailing_zeros() };
+        assert!(place < self.places);
+        self.free_places &= !(1 << place);
+        self.next_place += 1;
+        self.rows.set_place(slot, u64::from(place));
+    }
+
+    /// A slot is free, and its memory too.
+    fn free(&mut self, slot: BatchSlot, from: SlotState) {
+        self.go(slot, from, SlotState::Free);
+        self.free_places |= 1 << self.rows.place(slot);
     }
 
     /// State of a slot.
@@ -180,7 +252,8 @@ impl Slots {
         entry
     }
 
-    /// Begins the next batch in a free slot; its first sample has this position in the stream.
+    /// Begins the next batch in a free slot; its first sample has this position in the stream. It
+    /// is early if no memory is free.
     pub fn begin(&mut self, slot: BatchSlot, sample_count: u32, position: u64) -> u64 {
         self.go(slot, SlotState::Free, SlotState::Filling);
         assert!(self.slots[slot.at()].live_tensors() == 0);
@@ -201,6 +274,10 @@ impl Slots {
             let row = self.row(slot, sample);
             self.failed_chunks[row] = u64::MAX;
             self.rows.statuses(slot).write(sample as usize, 0);
+        }
+        match self.free_places {
+            0 => self.slots[slot.at()].remaining += 1,
+            _ => self.give_place(slot),
         }
         batch_id
     }
@@ -290,7 +367,7 @@ impl Slots {
     pub fn drop_failed(&mut self, slot: BatchSlot) {
         assert!(self.batch_id(slot) == self.next_pop);
         self.next_pop += 1;
-        self.go(slot, SlotState::Failed, SlotState::Free);
+        self.free(slot, SlotState::Failed);
     }
 
     /// The slot of a held batch, or None for a token that was released or never given.
@@ -322,12 +399,17 @@ impl Slots {
             (0, true) => SlotState::Fenced,
             _ => SlotState::Exported,
         };
-        self.go(slot, SlotState::Releasing, to).state == SlotState::Free
+        if to == SlotState::Free {
+            self.free(slot, SlotState::Releasing);
+            return true;
+        }
+        self.go(slot, SlotState::Releasing, to);
+        false
     }
 
     /// The device has done what a slot waited for.
     pub fn unfence(&mut self, slot: BatchSlot) {
-        self.go(slot, SlotState::Fenced, SlotState::Free);
+        self.free(slot, SlotState::Fenced);
     }
 
     /// Whether [`Slots::take_tensor`] would give a record.
@@ -376,11 +458,17 @@ impl Slots {
 
     /// Drops every batch that neither the caller nor a tensor keeps; numbers start at 0 again.
     pub fn reset(&mut self) {
-        for slot in self.slots.iter_mut().filter(|slot| slot.is_stream()) {
-            slot.state = SlotState::Free;
+        for at in self.each() {
+            let entry = &mut self.slots[at.at()];
+            if entry.is_stream() {
+                let has_place = entry.batch_id < self.next_place;
+                entry.state = SlotState::Free;
+                self.free_places |= u64::from(has_place) << self.rows.place(at);
+            }
         }
         self.waiting = [0; 2];
         self.next_begin = 0;
+        self.next_place = 0;
         self.next_pop = 0;
     }
 }

@@ -17,9 +17,14 @@ fn slots() -> Slots {
 }
 
 fn slots_of(count: u32) -> Slots {
+    slots_with(count, 0)
+}
+
+/// `count` slots with memory, and `early` more.
+fn slots_with(count: u32, early: u32) -> Slots {
     let mut carver = Carver::leaked(1 << 15);
     let per_sample = PerSample { boxes: 1, filled_shape: 1, takes_fed: false, digests: 0 };
-    Slots::carve(&mut carver, (count, 2), &per_sample)
+    Slots::carve(&mut carver, (count, early, 2), &per_sample)
 }
 
 /// A batch begins in a slot, and its last chunk has been placed.
@@ -291,4 +296,38 @@ fn the_rows_of_slots_share_no_byte() {
     assert_eq!(count, 3 * (3 + 3 + 6 + 2 * 4));
     let spans = [0, 1, 2].map(|slot| rows.span(BatchSlot(slot)));
     assert!(spans[0].end == spans[1].start && spans[1].end == spans[2].start);
+}
+
+#[test]
+fn early_batches_get_memory_in_their_order_as_others_are_freed() {
+    let mut slots = slots_with(1, 2);
+    let next = |slots: &mut Slots, may_be_early: bool| {
+        let slot = slots.for_next(may_be_early)?;
+        slots.begin(slot, 2, 0);
+        Some(slot)
+    };
+    let first = next(&mut slots, false).unwrap();
+    assert_eq!((next(&mut slots, false), slots.free_places()), (None, 0));
+    let early = [(); 2].map(|()| next(&mut slots, true).unwrap());
+    assert_eq!(next(&mut slots, true), None);
+    let is_early = |slots: &Slots| [first, early[0], early[1]].map(|slot| slots.is_early(slot));
+    assert_eq!((is_early(&slots), slots.place_next()), ([false, true, true], None));
+    // The batch that has all its chunks still lacks its memory.
+    assert!(!slots.sub_remaining(early[0], 1));
+    let free = |slots: &mut Slots, slot| {
+        assert!(slots.complete(slot, false));
+        slots.finish(slot);
+        slots.pop(slot, 7);
+        slots.release(slot);
+        assert!(slots.released(slot, false));
+    };
+    assert!(slots.sub_remaining(first, 1));
+    free(&mut slots, first);
+    assert_eq!((slots.place_next(), slots.place_next()), (Some(early[0]), None));
+    assert_eq!(is_early(&slots)[1..], [false, true]);
+    assert!(slots.sub_remaining(early[0], 1));
+    assert_eq!(slots.rows.place(early[0]), 0);
+    // Reset frees what is early, and memory that was given.
+    slots.reset();
+    assert_eq!((slots.free_places(), slots.in_state(Free), slots.has_early()), (1, 3, false));
 }

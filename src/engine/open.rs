@@ -291,7 +291,7 @@ fn layout(
     let batches = carve_batches(carver, settings, opened);
     let staging = carve_staging(carver, settings, geometry, opened);
     let (device_tiles, device_streams) = carve_rows(carver, settings, geometry);
-    let exports = Exports::carve(carver, config.n_batch_slots, settings.fields.len() as u32);
+    let exports = Exports::carve(carver, settings.batch_records(), settings.fields.len() as u32);
     let tables = carve_tables(carver, settings, staging);
     let chunk_memory = carver.region(Item::ChunkCache, settings.cache_memory_bytes);
     let (workers, is_whole) = carve_workers(carver, settings, geometry);

@@ -266,6 +266,7 @@ pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
         // There is room: nobody took of it since.
         let slab = state.reserve(shared, room).ok().flatten();
         state.waves.take_chunks(wave, count, read.chunk_count);
+        state.keep_early(shared, wave, op);
         state.note_bound(shared, wave);
         return Some(Job::Assemble { wave, first, count, large, slab });
     }

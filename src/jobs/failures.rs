@@ -100,7 +100,7 @@ pub fn fail_waiter(lock: &Lock, wave: WaveIndex, op: u32, status: Status, why: &
     let failure = chunk_failure(shared, task.array, record, (task.file, task.chunk), status, why);
     fail_samples(lock, wave, &task, &failure);
     shared.tables.chunks.write(row, ChunkTask { kind: ChunkKind::Broken, ..task });
-    lock.lock().waves.set_ready(wave, op);
+    lock.lock().set_ready(shared, wave, op);
 }
 
 pub fn fail_samples(lock: &Lock, wave: WaveIndex, task: &ChunkTask, failure: &Failure) {

@@ -94,7 +94,7 @@ pub fn give_slot_back(
     let Some(engine) = shared.engine() else {
         let state = &mut *lock.lock();
         if state.slots.released(slot, false) {
-            state.slot_freed();
+            state.slot_freed(shared);
         }
         return Ok(());
     };
@@ -124,7 +124,7 @@ pub fn give_slot_back(
     let mut why = Why::new();
     let status = failed.map(|fault| fail!(why, Cuda, "release: {fault}"));
     if state.slots.released(slot, true) {
-        state.slot_freed();
+        state.slot_freed(shared);
     }
     if state.slots.state(slot) == SlotState::Fenced {
         state.device.hold_back(slot, is_fenced);

@@ -32,6 +32,8 @@ pub struct Piece {
     pub bytes: u64,
     /// Of a chunk that somebody is asked for: its number, because no other is read with it.
     pub asked: Option<u64>,
+    /// No piece follows one of a higher rank in a read.
+    pub rank: u64,
 }
 
 /// Calls `emit(first, limit, bytes)` for every read: pieces `[first, limit)`, `bytes` in all. Reads
@@ -46,17 +48,17 @@ pub fn merge_pieces(
     while first < count {
         let start = piece(first);
         let mut end = start.offset + start.bytes;
-        let mut limit = first + 1;
+        let (mut limit, mut rank) = (first + 1, start.rank);
         while limit < count {
             let next = piece(limit);
             let of = |piece: &Piece| (piece.array_id, piece.file, piece.version, piece.asked);
-            let same_file = of(&next) == of(&start);
+            let same_file = of(&next) == of(&start) && rank <= next.rank;
             let merged_end = end.max(next.offset + next.bytes);
             let is_too_much = merged_end > end && merged_end - start.offset > read_bytes_max;
             if !same_file || next.offset.saturating_sub(end) > gap_bytes || is_too_much {
                 break;
             }
-            end = merged_end;
+            (end, rank) = (merged_end, next.rank);
             limit += 1;
         }
         emit(first, limit, end - start.offset);
@@ -78,12 +80,29 @@ mod tests {
         let mut reads = Vec::new();
         let piece = |at: usize| {
             let (file, offset, bytes) = pieces[at];
-            Piece { array_id: 1, file, version: Version::NONE, offset, bytes, asked: None }
+            Piece { array_id: 1, file, version: Version::NONE, offset, bytes, asked: None, rank: 0 }
         };
         merge_pieces(pieces.len(), piece, caps, |first, limit, bytes| {
             reads.push((first, limit, bytes));
         });
         reads
+    }
+
+    #[test]
+    fn no_piece_follows_one_of_a_higher_rank() {
+        let ranks = [0, 0, 3, 3, 0, 2, 1];
+        let piece = |at: usize| Piece {
+            array_id: 1,
+            file: 0,
+            version: Version::NONE,
+            offset: at as u64 * 10,
+            bytes: 10,
+            asked: None,
+            rank: ranks[at],
+        };
+        let mut reads = Vec::new();
+        merge_pieces(7, piece, (0, 1000), |first, limit, _| reads.push((first, limit)));
+        assert_eq!(reads, [(0, 4), (4, 6), (6, 7)]);
     }
 
     #[test]
@@ -110,6 +129,7 @@ mod tests {
             offset: at as u64 * 10,
             bytes: 10,
             asked: None,
+            rank: 0,
         };
         let mut reads = Vec::new();
         merge_pieces(4, piece, (0, 1000), |first, limit, bytes| reads.push((first, limit, bytes)));

@@ -391,10 +391,16 @@ impl ArrayRecord {
         self.codecs.is_empty() && self.origin.has_files
     }
 
-    /// Whether a decoded chunk is worth being cached or shared: not if decoding costs nothing, nor
-    /// if a host gives each box by itself.
+    /// Whether a decoded chunk is worth being shared: not if decoding costs nothing, nor if a host
+    /// gives each box by itself.
     pub fn is_decoded(&self) -> bool {
         !self.is_read_partly() && !self.origin.cuts_by_box
+    }
+
+    /// Whether chunks may be cached: decoded ones, and uncompressed ones that their array is stored
+    /// in. A flat file has none.
+    pub fn is_cacheable(&self) -> bool {
+        self.is_decoded() || self.is_read_partly() && self.flat.is_none()
     }
 
     /// Bytes of a chunk after codecs `..count` of the chain, for codecs of a fixed size; a

@@ -229,7 +229,8 @@ macro_rules! config_table {
         /// two batches; with a chunk cache as many as fill it four times over, at most 4,096.
         lookahead_samples: u32 = 0, [0, SAMPLES_MAX]
             => Count "samples taken ahead; 0 = two batches";
-        /// Batches that are filled, ready or held at a time.
+        /// Batches that are filled, ready or held at a time. Chunks of later ones are read as well
+        /// while reads have to be waited for.
         n_batch_slots: u32 = 3, [1, 64] => Count "batches in flight";
         /// Largest decoded chunk: a larger one is BUDGET at pop.
         max_chunk_uncompressed_bytes: u64 = 16 << 20, [1, CHUNK_BYTES_MAX]
@@ -263,7 +264,8 @@ macro_rules! config_table {
         max_shards_per_sample: u32 = 0 => Count "most shards that a box touches; 0 = no limit";
         /// Bytes for decoded chunks that are cached, a part in 32 of them for tables; 0, or 65,536
         /// or more. The chunks whose next use is farthest ahead leave first, so look far ahead.
-        /// Chunks are then decoded whole; uncompressed ones are not cached.
+        /// Chunks are then decoded whole. Uncompressed chunks are cached, too, if a read of the
+        /// whole costs little beside one of what boxes need of it.
         chunk_cache_bytes: u64 = 0 => Bytes "decoded chunks to keep";
         // Behaviour.
         /// `BACKEND_`: the place of batches.

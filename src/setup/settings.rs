@@ -52,6 +52,10 @@ const STREAMED_SLOTS_BYTES: u64 = 48 << 20;
 
 /// Stack that a hook has on an own thread if the config does not say.
 const HOOK_STACK_DEFAULT_BYTES: u64 = 256 << 10;
+/// Most batches that are begun and not freed: sets of them are bits of a word.
+const BATCHES_MAX: u32 = 64;
+/// Waves that early batches leave to others.
+pub const LATER_WAVES: u32 = 2;
 /// Smallest chunk cache: less would hold next to nothing.
 const CHUNK_CACHE_BYTES_MIN: u64 = 64 << 10;
 /// Largest chunk cache: granule numbers stay in 31 bits.
@@ -321,6 +325,33 @@ impl Settings {
     /// Most boxes of a batch.
     pub fn boxes_per_batch(&self) -> u32 {
         self.config.samples_per_batch * self.per_sample.boxes
+    }
+
+    /// Reads of chunks that may be waited for at a time.
+    fn reads_at_once(&self) -> u32 {
+        self.io_threads.max(self.async_depth)
+    }
+
+    /// Batches that may be planned and read before there is memory for them: as many as have two
+    /// samples for each read at a time, since a wave of them is begun once the one before it ends.
+    /// None on a device, where chunks that it refuses are staged twice, and none if all waves but
+    /// two are none.
+    pub fn early_batches(&self) -> u32 {
+        if self.is_cuda() || self.config.host_buffer_waves <= LATER_WAVES {
+            return 0;
+        }
+        let batches = (2 * self.reads_at_once()).checked_div(self.config.samples_per_batch);
+        batches.unwrap_or(0).min(BATCHES_MAX - self.config.n_batch_slots)
+    }
+
+    /// Chunks that a wave of early batches reads at least, unless it is full.
+    pub fn early_chunks_min(&self) -> u32 {
+        self.reads_at_once().div_ceil(2)
+    }
+
+    /// Batches that are planned, read, filled, ready or held at a time.
+    pub fn batch_records(&self) -> u32 {
+        self.config.n_batch_slots + self.early_batches()
     }
 
     /// The cap on host bytes, pinned ones included.

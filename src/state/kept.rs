@@ -29,7 +29,7 @@ pub fn spans_of_state(shared: &Shared, state: &State) -> Spans {
 pub fn spans_of_slot(shared: &Shared, slot: BatchSlot, each: &mut dyn FnMut(Range<usize>)) {
     if shared.engine().is_none() {
         let bytes = shared.settings.slot_bytes;
-        each(shared.batches.part(u64::from(slot.0) * bytes, bytes).span());
+        each(shared.batches.part(shared.views.rows.place(slot) * bytes, bytes).span());
     }
     each(shared.views.rows.span(slot));
     each(shared.exports.span(slot));

@@ -108,7 +108,7 @@ impl State {
             self.chunks.set_ready(kept.slot);
             while let Some(row) = self.chunks.take_waiter(kept.slot) {
                 let (wave, op) = shared.wave_and_position(row);
-                self.waves.set_ready(wave, op);
+                self.set_ready(shared, wave, op);
             }
         }
         self.chunks.unpin(kept.slot);

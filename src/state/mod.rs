@@ -6,6 +6,7 @@
 
 pub mod claims;
 pub mod device;
+pub mod early;
 pub mod flights;
 pub mod host_threads;
 pub mod job;
@@ -236,7 +237,8 @@ impl State {
     ) -> State {
         let config = &settings.config;
         let (waves, wave_chunks) = (config.host_buffer_waves, config.max_chunks_per_wave);
-        let slots = (config.n_batch_slots, config.samples_per_batch);
+        let early = settings.early_batches();
+        let slots = (config.n_batch_slots, early, config.samples_per_batch);
         let ahead = (settings.lookahead_samples, settings.per_sample.boxes);
         State {
             life: Life::Running,
@@ -335,7 +337,8 @@ impl State {
         if self.miss_weight == 0 || self.miss_weight == COLD_WEIGHT {
             let was_cold = core::mem::replace(&mut self.is_cold, self.miss_weight > 0);
             if self.is_cold != was_cold {
-                // Reads and looks are for other threads now.
+                // Reads and looks are for other threads now, and batches may be early.
+                self.plan_wanted |= self.is_cold;
                 self.wakes.work();
             }
         }
@@ -392,8 +395,10 @@ impl State {
 
     /// A slot that tensors held is free. A planner that had another to take did not wait for it,
     /// and is not called: when a consumer releases must not decide what waves form.
-    pub fn slot_freed(&mut self) {
-        self.plan_wanted |= self.slots.in_state(SlotState::Free) == 1;
+    pub fn slot_freed(&mut self, shared: &Shared) {
+        let is_only = self.slots.free_places() == 1 || self.slots.in_state(SlotState::Free) == 1;
+        self.plan_wanted |= is_only;
+        self.place_early(shared);
         if self.life == Life::Closing {
             self.wakes.all(Condition::Idle);
         }

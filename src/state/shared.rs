@@ -212,7 +212,8 @@ impl Shared {
     pub fn field_region(&self, slot: BatchSlot, field: u32, samples: u32) -> Region {
         let field = self.field(field);
         let bytes = u64::from(samples) * field.sample_bytes;
-        self.batches.part(u64::from(slot.0) * self.settings.slot_bytes + field.offset, bytes)
+        let place = self.views.rows.place(slot);
+        self.batches.part(place * self.settings.slot_bytes + field.offset, bytes)
     }
 
     /// The memory of a field of a sample.

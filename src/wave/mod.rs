@@ -44,6 +44,8 @@ pub struct Wave {
     pub interval: u64,
     /// When it became active.
     pub activated_ns: u64,
+    /// Number of the last batch that it has chunks of.
+    pub last_batch: u64,
     /// Whether one of its chunks was handed out for decoding.
     pub is_bound: bool,
     /// Reads that have to be waited for.
@@ -52,6 +54,8 @@ pub struct Wave {
     pub for_io: Fifo,
     /// Reads whose bytes are read and whose chunks are not all handed out.
     pub ready: Fifo,
+    /// Those of them whose next chunk is of a batch that has no memory yet.
+    pub early: Fifo,
 }
 
 impl Wave {
@@ -126,10 +130,12 @@ impl Waves {
             refused: 0,
             interval: 0,
             activated_ns: 0,
+            last_batch: 0,
             is_bound: false,
             blocking: Fifo::carve(carver, Item::Waves, chunks_per_wave),
             for_io: Fifo::carve(carver, Item::Waves, chunks_per_wave),
             ready: Fifo::carve(carver, Item::Waves, chunks_per_wave),
+            early: Fifo::carve(carver, Item::Waves, chunks_per_wave),
         });
         let ops = count as u64 * chunks_per_wave as u64;
         Waves {
@@ -164,7 +170,7 @@ impl Waves {
     ) {
         let entry = &mut self.waves[wave.at()];
         assert!(!entry.is_active && entry.ready.is_empty() && entry.blocking.is_empty());
-        assert!(entry.for_io.is_empty() && idle <= ops);
+        assert!(entry.for_io.is_empty() && entry.early.is_empty() && idle <= ops);
         entry.is_active = true;
         entry.remaining = chunks;
         entry.unworked = chunks;
@@ -223,6 +229,32 @@ impl Waves {
     pub fn set_ready(&mut self, wave: WaveIndex, op: u32) {
         self.go((wave, op), &[ReadPhase::Leased, ReadPhase::InFlight], ReadPhase::Here);
         self.waves[wave.at()].ready.push(op);
+    }
+
+    /// The same of a read whose first chunk is of a batch that has no memory yet.
+    pub fn set_early(&mut self, wave: WaveIndex, op: u32) {
+        self.go((wave, op), &[ReadPhase::Leased, ReadPhase::InFlight], ReadPhase::Here);
+        self.waves[wave.at()].early.push(op);
+    }
+
+    /// The next chunk of the read that is ready first is of such a batch.
+    pub fn hold_back(&mut self, wave: WaveIndex) {
+        let entry = &mut self.waves[wave.at()];
+        entry.ready.pop().into_iter().for_each(|op| entry.early.push(op));
+    }
+
+    /// A batch has memory now: the reads that waited for it, as `is_early` says, are ready.
+    pub fn end_early(&mut self, is_early: impl Fn(&Waves, WaveIndex, u32) -> bool) {
+        let mut at = self.first_active();
+        while let Some(wave) = at {
+            at = self.next_active(wave);
+            for _ in 0..self.waves[wave.at()].early.len() {
+                let Some(op) = self.waves[wave.at()].early.pop() else { break };
+                let is_early = is_early(self, wave, op);
+                let entry = &mut self.waves[wave.at()];
+                if is_early { entry.early.push(op) } else { entry.ready.push(op) }
+            }
+        }
     }
 
     /// The ring or the host has a read.
@@ -398,6 +430,7 @@ impl Waves {
             entry.blocking.clear();
             entry.for_io.clear();
             entry.ready.clear();
+            entry.early.clear();
         }
         self.active_count = 0;
         self.ring.clear(in_flight);

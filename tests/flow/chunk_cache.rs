@@ -5,8 +5,10 @@ use crate::common::drive::{
     Dice, Job, PATIENCE_NS, WARM, check_batch, config, open, stream_through,
 };
 use crate::common::fixtures::Scratch;
+use crate::common::hook::with_hook;
 use crate::common::store;
 use crate::common::store::Spec;
+use crate::common::synth::Meta;
 use std::path::Path;
 use wavetrain::abi::Stats;
 use wavetrain::config::{Config, ON_ERROR_SKIP, THREADS_PUMP};
@@ -179,12 +181,63 @@ fn reset_forgets_what_was_decoded() {
 }
 
 #[test]
-fn uncompressed_chunks_are_not_kept() {
+fn uncompressed_chunks_are_read_whole_and_once() {
     let scratch = Scratch::new();
     let array = scratch.path("array");
     store::write(&array, &Spec { zstd: false, ..SPEC });
-    let stats = stream_counting(&small_config(16 << 20), &jobs(&array, 60));
-    assert_eq!((stats.chunk_cache_hits, stats.chunk_cache_misses), (0, 0));
+    let jobs = jobs(&array, 200);
+    let large = small_config(16 << 20);
+    for config in [large, with_hook(large), Config { map_uncompressed: 1, ..large }] {
+        let stats = stream_counting(&config, &jobs);
+        // A chunk of which a batch needs less than a quarter is read in parts until another batch
+        // needs more.
+        assert!((125..=170).contains(&stats.chunk_cache_misses), "{}", stats.chunk_cache_misses);
+        assert!(stats.io.input_bytes <= 130 * 1024, "{}", stats.io.input_bytes);
+        assert!(stats.chunk_cache_hits > 4 * stats.chunk_cache_misses);
+        assert!(stats.chunk_cache_bytes_held >= 120 * 1024, "{}", stats.chunk_cache_bytes_held);
+    }
+    let small = small_config(1 << 20);
+    for config in [
+        small,
+        with_hook(small),
+        Config { thread_mode: THREADS_PUMP, ..small },
+        Config { max_chunks_per_wave: 3, host_buffer_waves: 2, ..small },
+    ] {
+        assert!(stream_counting(&config, &jobs).chunk_cache_evictions > 0);
+    }
+}
+
+#[test]
+fn a_large_uncompressed_chunk_is_cached_unless_boxes_need_little_of_it() {
+    const ELEMENTS: u64 = 1 << 20;
+    let scratch = Scratch::new();
+    let bytes: Vec<u8> = (0..ELEMENTS).flat_map(|at| (at as u16).to_le_bytes()).collect();
+    let meta = Meta::u16(&[ELEMENTS], &[ELEMENTS], None);
+    let uri = meta.write(&scratch, "large", Some(&bytes));
+    for (box_elements, reads) in [(ELEMENTS / 3, 1), (ELEMENTS / 9, 8)] {
+        let jobs: Vec<Job> = (0..8)
+            .map(|at| {
+                let first = at * ELEMENTS / 16;
+                let want = &bytes[2 * first as usize..2 * (first + box_elements) as usize];
+                let span = (vec![first as i64], vec![(first + box_elements) as i64]);
+                Job::new(&uri, span, want.to_vec())
+            })
+            .collect();
+        for change in
+            [|config| config, with_hook, |config| Config { map_uncompressed: 1, ..config }]
+        {
+            let config = change(Config {
+                chunk_cache_bytes: 8 << 20,
+                max_chunk_uncompressed_bytes: 4 << 20,
+                max_host_memory_bytes: 100 << 20,
+                ..config(Dtype::U16, &[box_elements], 1)
+            });
+            let stats = stream_counting(&config, &jobs);
+            let held = if reads == 1 { 2 * ELEMENTS } else { 0 };
+            assert_eq!(stats.chunk_cache_bytes_held, held);
+            assert_eq!((stats.chunk_cache_hits, stats.chunk_cache_misses), (8 - reads, reads));
+        }
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod chunk_cache;
 mod common;
 mod descriptors;
 mod digests;
+mod early;
 mod held;
 mod hook_stacks;
 mod host;

@@ -185,7 +185,7 @@ fn poll_slots(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
     state.device.fenced &= !slots;
     bits(slots).map(BatchSlot).for_each(|slot| {
         state.slots.unfence(slot);
-        state.slot_freed();
+        state.slot_freed(lock.shared);
     });
     Ok(true)
 }

@@ -2,22 +2,20 @@
 //!
 //! In: the settled front of the window. Out: an active wave, its reads merged and its tables
 //! written. Chunks that are read come first, by file and offset; then those that are only filled.
-//!
-//! A chunk that is settled again later in the window, because a later batch needs it, joins the
-//! wave before its turn: it is then read and decoded once for all of them, and takes no more
-//! staging.
 
 use crate::base::indexes::WaveIndex;
 use crate::base::limits::WINDOW_BYTES;
 use crate::base::math::index;
 use crate::base::version::Version;
 use crate::jobs::failures::fail_waiter;
+use crate::jobs::plan::front::{End, Prefix};
 use crate::jobs::plan::keep::is_keeping;
 use crate::jobs::plan::planned::{Left, Place, Planned, Settled};
 use crate::jobs::plan::window::Planner;
 use crate::os::FileStat;
 use crate::os::sink::Level;
 use crate::read::{Piece, merge_pieces, staged_bytes};
+use crate::setup::settings::LATER_WAVES;
 use crate::state::State;
 use crate::state::lock::Lock;
 use crate::state::needs::way_of;
@@ -31,7 +29,7 @@ impl Planner {
     pub fn form(&mut self, lock: &Lock, more_is_coming: bool) -> bool {
         let shared = lock.shared;
         self.drop_gone();
-        let (wave, active) = {
+        let (wave, active, has_early_room) = {
             let state = &mut *lock.lock();
             self.refused_device = state.windows.refused_device;
             // Uses are over when the chunks that were planned for them leave the window, not when
@@ -39,16 +37,24 @@ impl Planner {
             // batches, which wait for the same one.
             let oldest = (self.first < self.limit).then(|| self.entry(self.first).sample_first);
             state.chunks.pass(oldest.unwrap_or(state.queue.front_number()));
+            self.placed = state.slots.next_place();
+            let waves = shared.settings.config.host_buffer_waves;
+            let has_early_room = state.early_waves() + LATER_WAVES < waves;
             let waves = &state.waves;
             let Some(wave) = waves.free() else { return false };
-            (wave, waves.active_count)
+            (wave, waves.active_count, has_early_room)
         };
-        let share = shared.tables.slab.bytes() / shared.settings.config.host_buffer_waves as u64;
-        let (count, tasks, is_full) = self.settled_prefix(shared, share);
+        let Prefix { count, tasks, end } = self.settled_prefix(shared, has_early_room);
         let is_waiting =
             more_is_coming || self.current.is_some() || count < self.limit - self.first;
-        // Small waves only while little is staged: else wait for chunks that are being looked up.
-        if tasks == 0 || (!is_full && is_waiting && active >= 2) || (more_is_coming && !is_full) {
+        let is_small = match end {
+            End::Full | End::Early => false,
+            End::Window if self.is_early(count) => more_is_coming,
+            // Small waves only while little is staged: else wait for chunks that are being looked
+            // up.
+            End::Window => more_is_coming || is_waiting && active >= 2,
+        };
+        if tasks == 0 || is_small {
             return false;
         }
         self.sort_prefix(tasks);
@@ -83,70 +89,6 @@ impl Planner {
         };
     }
 
-    /// Settled entries at the front that fit one wave, and how many tasks they and what goes along
-    /// with them are, which `sorted` then has; and whether the wave is full.
-    fn settled_prefix(&mut self, shared: &Shared, share: u64) -> (u64, u32, bool) {
-        let chunks_max = shared.settings.config.max_chunks_per_wave;
-        let pairs_max = shared.settings.pairs_per_wave;
-        let (mut count, mut tasks, mut pairs, mut bytes) = (0, 0, 0, 0);
-        self.attempts += 1;
-        while self.first + count < self.limit {
-            let entry = *self.entry(self.first + count);
-            if entry.taken == self.attempts {
-                count += 1;
-                continue;
-            }
-            let more = match entry.place {
-                Place::New | Place::Waiting(_) => return (count, tasks, false),
-                Place::Gone => {
-                    count += 1;
-                    continue;
-                }
-                Place::Known(Settled::Data { offset, bytes, stat }) => {
-                    let gap = shared.merges().0;
-                    self.staged(shared, &entry, (offset, gap + bytes, stat))
-                }
-                Place::Known(_) => 0,
-            };
-            let fits = tasks < chunks_max
-                && pairs + entry.pair_count <= pairs_max
-                && (bytes == 0 || bytes + more <= share);
-            if !fits {
-                return (count, tasks, true);
-            }
-            self.sorted[tasks as usize] = count as u32;
-            count += 1;
-            tasks += 1;
-            pairs += entry.pair_count;
-            bytes += more;
-            let mut before = entry;
-            while let Some((at, twin)) = self.settled_twin(&before)
-                && tasks < chunks_max
-                && pairs + twin.pair_count <= pairs_max
-            {
-                self.window[index(at % self.window.len() as u64)].taken = self.attempts;
-                self.sorted[tasks as usize] = (at - self.first) as u32;
-                tasks += 1;
-                pairs += twin.pair_count;
-                before = twin;
-            }
-        }
-        (count, tasks, tasks == chunks_max)
-    }
-
-    /// The next window entry whose chunk is read from the same place, and its number.
-    fn settled_twin(&self, entry: &Planned) -> Option<(u64, Planned)> {
-        let twin = (entry.twin > 0).then(|| *self.entry(entry.twin))?;
-        let place = |entry: &Planned| match (entry.place, entry.kept) {
-            (Place::Known(Settled::Data { offset, bytes, stat }), None) => {
-                Some((offset, bytes, stat))
-            }
-            _ => None,
-        };
-        let is_same = place(entry).is_some_and(|here| place(&twin) == Some(here));
-        is_same.then_some((entry.twin, twin))
-    }
-
     /// Sorts the tasks of the prefix: those that are read first, by file, version and offset; then
     /// the others, by batch and array.
     fn sort_prefix(&mut self, tasks: u32) {
@@ -179,9 +121,12 @@ impl Planner {
         };
         let reads = self.write_reads(shared, wave, data, slab_start);
         let ops = self.write_idle(shared, wave, reads, data..tasks as usize);
+        let mut last_batch = 0;
         for task in 0..tasks as usize {
             let at = self.first + u64::from(self.sorted[task]);
-            self.window[index(at % self.window.len() as u64)].place = Place::Gone;
+            let entry = &mut self.window[index(at % self.window.len() as u64)];
+            last_batch = last_batch.max(entry.batch_id);
+            entry.place = Place::Gone;
         }
         assert!(reads.0 <= ops && ops <= tasks);
         self.write_order(shared, wave, reads.0);
@@ -193,6 +138,7 @@ impl Planner {
         {
             let state = &mut *lock.lock();
             state.waves.activate(wave, tasks, (ops, ops - reads.0), interval, now);
+            state.waves.waves[wave.at()].last_batch = last_batch;
             for op in reads.0..ops {
                 if !set_idle_ready(shared, state, wave, op) {
                     self.sorted[failed] = op;
@@ -205,7 +151,7 @@ impl Planner {
         true
     }
 
-    fn is_data(&self, task: u32) -> bool {
+    pub(super) fn is_data(&self, task: u32) -> bool {
         matches!(self.settled(task as usize), Settled::Data { .. })
     }
 
@@ -239,13 +185,14 @@ impl Planner {
     ) -> bool {
         shared.settings.windows > 0
             && shared.engine().is_none()
+            && entry.kept.is_none()
             && self.refused_device != Some(stat.device)
             && offset / WINDOW_BYTES == (offset + bytes - 1) / WINDOW_BYTES
             && shared.array_record(entry.array).is_read_partly()
     }
 
     /// What the read of an entry takes of the slab: none if it is mapped.
-    fn staged(
+    pub(super) fn staged(
         &self,
         shared: &Shared,
         entry: &Planned,
@@ -266,7 +213,7 @@ impl Planner {
             let is_mapped = self.is_mapped(shared, entry, (offset, bytes, stat));
             let asked = if is_mapped { Some(task as u64) } else { asked };
             let (array_id, file, version) = (entry.array_id, entry.file, stat.version());
-            Piece { array_id, file, version, offset, bytes, asked }
+            Piece { array_id, file, version, offset, bytes, asked, rank: self.rank(entry) }
         };
         merge_pieces(data, piece, shared.merges(), emit);
     }
@@ -355,7 +302,7 @@ impl Planner {
     fn mates(&self, task: usize, limit: usize) -> u32 {
         let of = |task: usize| {
             let entry = self.task(task);
-            let is_shared = entry.is_shared && entry.kept.is_none();
+            let is_shared = entry.is_shared && entry.kept.is_none() && self.rank(entry) == 0;
             is_shared.then_some((entry.array_id, entry.file, entry.chunk))
         };
         let Some(own) = of(task) else { return 0 };
@@ -467,7 +414,7 @@ fn set_idle_ready(shared: &Shared, state: &mut State, wave: WaveIndex, op: u32) 
         Some(kept) if !state.chunks.is_ready(kept.slot) => {
             state.chunks.add_waiter(kept.slot, row as u32);
         }
-        _ => state.waves.set_ready(wave, op),
+        _ => state.set_ready(shared, wave, op),
     }
     true
 }

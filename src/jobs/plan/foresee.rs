@@ -73,7 +73,7 @@ fn foresee_box(
         _ => return Step::Later,
     }
     let (record, array_id) = (shared.array_record(array), state.arrays.id(array));
-    if !record.is_decoded() {
+    if !record.is_cacheable() {
         return Step::Over;
     }
     let begun = scouted.cursor.filter(|(of, _)| *of == array_id).map(|(_, cursor)| cursor);

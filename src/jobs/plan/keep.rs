@@ -9,10 +9,14 @@ use crate::jobs::plan::ask::{LookUp, ask_look};
 use crate::jobs::plan::planned::{Place, Planned, Settled};
 use crate::os::FileStat;
 use crate::records::{ArrayRecord, Need, Span};
+use crate::setup::geometry::SMALL_CHUNK_BYTES;
 use crate::state::State;
 use crate::state::shared::Shared;
 use crate::wave::{Kept, ReadOp};
 use core::sync::atomic::Ordering::Relaxed;
+
+/// Parts of an uncompressed chunk, as large as what boxes need of it, that are read with it.
+const PARTS_MAX: u64 = 4;
 
 fn chunk_key(entry: &Planned) -> ChunkKey {
     ChunkKey { array_id: entry.array_id, file: entry.file, chunk: entry.chunk }
@@ -20,7 +24,14 @@ fn chunk_key(entry: &Planned) -> ChunkKey {
 
 /// Whether chunks of the array are cached.
 pub fn is_keeping(shared: &Shared, record: &ArrayRecord) -> bool {
-    shared.settings.cache_memory_bytes > 0 && record.is_decoded()
+    shared.settings.cache_memory_bytes > 0 && record.is_cacheable()
+}
+
+/// Whether an uncompressed chunk, of which boxes need so many bytes, is read whole: if that costs
+/// little beside the part, or beside the wait for storage.
+fn is_read_whole(shared: &Shared, state: &State, record: &ArrayRecord, need_bytes: u64) -> bool {
+    need_bytes >= record.chunk_bytes / PARTS_MAX
+        || state.must_wait(shared) && record.chunk_bytes <= SMALL_CHUNK_BYTES
 }
 
 /// Whether the chunk of an entry is in the cache, of whatever version of its file.
@@ -79,7 +90,8 @@ pub fn find_kept(
 /// Window entry number `at` has found its chunk's place in the file: takes a place in the cache for
 /// it, unless it has one by now. All chunks are decoded whole with a chunk cache, also those
 /// without a place: the cache does not decide which chunks are refused. If a change of the file may
-/// still leave the same version, chunks get no place.
+/// still leave the same version, chunks get no place. An uncompressed chunk is read whole only if
+/// it gets one.
 pub fn keep(
     shared: &Shared,
     state: &mut State,
@@ -87,7 +99,7 @@ pub fn keep(
     record: &ArrayRecord,
     owners: &mut [u64],
 ) {
-    let Place::Known(Settled::Data { stat, .. }) = entry.place else { return };
+    let Place::Known(Settled::Data { offset, stat, .. }) = entry.place else { return };
     if !is_keeping(shared, record) {
         return;
     }
@@ -95,9 +107,16 @@ pub fn keep(
         return;
     }
     let whole = Need::of(Span { first: 0, limit: record.chunk_bytes });
-    entry.need = Need { box_bytes: entry.need.box_bytes, ..whole };
+    let (whole, part) = (Need { box_bytes: entry.need.box_bytes, ..whole }, entry.need.span);
+    let is_partly = record.is_read_partly();
+    if !is_partly {
+        entry.need = whole;
+    }
     let key = chunk_key(entry);
     state.chunks.pass_chunk(key, entry.sample_limit);
+    if is_partly && !is_read_whole(shared, state, record, part.bytes()) {
+        return;
+    }
     let is_settled = || stat.version().is_settled((shared.os.wall_tick_ns)());
     if state.chunks.find(key).is_some() || !is_settled() {
         return;
@@ -110,5 +129,10 @@ pub fn keep(
     state.chunks.pin(slot);
     state.chunks.set_version(slot, stat.version());
     owners[slot as usize] = at;
+    if is_partly {
+        let (offset, bytes) = (offset - part.first, record.chunk_bytes);
+        entry.place = Place::Known(Settled::Data { offset, bytes, stat });
+        entry.need = whole;
+    }
     entry.kept = Some(Kept { slot, offset: state.chunks.place(slot).0 });
 }

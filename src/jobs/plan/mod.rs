@@ -6,6 +6,7 @@ pub mod boxes;
 pub mod cut;
 pub mod find;
 pub mod foresee;
+pub mod front;
 pub mod keep;
 pub mod look;
 pub mod planned;

@@ -22,7 +22,6 @@ use crate::base::indexes::{ArraySlot, BatchSlot};
 use crate::base::limits::RANK_MAX;
 use crate::base::math::index;
 use crate::base::text::Uri;
-use crate::batch::slots::SlotState;
 use crate::chunk_cache::GRANULE_BYTES;
 use crate::jobs::lease::drop_retired;
 use crate::jobs::plan::bind::{bind_samples, queued_box};
@@ -114,6 +113,8 @@ pub struct Planner {
     pub scouted: Scouted,
     /// Number of the last window entry of a chunk, by hash: a later one takes the place of another.
     twins: &'static mut [u64],
+    /// Batches before this one have memory, as of the wave that is formed.
+    pub(super) placed: u64,
     /// Attempts to form a wave.
     pub attempts: u64,
     /// Scratch of `form`: positions in the window, then ranks of reads.
@@ -174,6 +175,7 @@ impl Planner {
             ),
             scouted: Scouted::NONE,
             twins: carver.slice(Item::PlanWindow, settings.window_chunks as u64, &0),
+            placed: 0,
             attempts: 0,
             sorted: carver.slice(Item::PlanWindow, chunks, &0),
             ranks: carver.slice(Item::PlanWindow, chunks, &0),
@@ -234,7 +236,8 @@ impl Planner {
             state.wakes.all(Condition::Batch);
             return true;
         }
-        let Some(slot) = state.slots.find(SlotState::Free) else { return false };
+        let may_be_early = state.may_begin_early(shared);
+        let Some(slot) = state.slots.for_next(may_be_early) else { return false };
         let batch_id = state.slots.begin(slot, count, state.queue.front_position());
         let boxes = bind_samples(shared, state, (slot, count), self.order);
         let queue = &state.queue;

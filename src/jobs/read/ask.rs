@@ -51,7 +51,7 @@ pub fn run<'l>(
     shared.stats.io.observe((shared.os.now_ns)() - start, read.bytes, read.bytes);
     drop(range);
     let mut state = lock.lock();
-    state.waves.set_ready(wave, op);
+    state.set_ready(shared, wave, op);
     state
 }
 

@@ -12,7 +12,7 @@ use crate::jobs::lease::{LeasedFile, lease_read};
 use crate::os::profiler;
 use crate::os::store::{Fault, Path};
 use crate::read::{Lease, LeaseOutcome, OpenFault, Window};
-use crate::records::Need;
+use crate::records::{ArrayRecord, Need};
 use crate::setup::geometry::SMALL_CHUNK_BYTES;
 use crate::state::State;
 use crate::state::job::{Job, RUN_BYTES, Role};
@@ -215,6 +215,7 @@ impl Stream<'_, '_> {
     fn is_in_pieces(&self, task: &ChunkTask) -> bool {
         let is_long = task.pair_count == 1 && task.bytes >= PIECES_BYTES_MIN;
         self.file.record.is_read_partly()
+            && task.kept.is_none()
             && (task.need.strip_count > 1 || is_long || task.bytes > STREAM_BYTES)
     }
 
@@ -362,14 +363,10 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
                 continue;
             }
             let need = state.read_need(shared, wave, &read);
-            // A worker's place holds the pieces of a chunk that is read partly, or, on the way to a
-            // device, all that is read of it.
-            let in_pieces = read.bytes <= SMALL_CHUNK_BYTES || shared.engine().is_none();
-            let is_small = read.is_mapped
-                || record.working_bytes() <= SMALL_CHUNK_BYTES
-                || record.is_read_partly() && in_pieces
-                || is_for_device(shared, wave, &read);
-            if !is_small || !fits_slab(shared, need) {
+            // A chunk of an early batch has no place to go to yet.
+            let is_early = state.is_early_read(shared, wave, &read);
+            let is_small = is_small(shared, wave, (&read, record));
+            if is_early || !is_small || !fits_slab(shared, need) {
                 if let Some(job) = lease_read(state, shared, (wave, first), true, false) {
                     return Some(job);
                 }
@@ -404,6 +401,22 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
     None
 }
 
+/// Whether a worker's place holds the chunks of a read: the pieces of a chunk that is read partly,
+/// or, on the way to a device, all that is read of it.
+fn is_small(shared: &Shared, wave: WaveIndex, (read, record): (&ReadOp, &ArrayRecord)) -> bool {
+    let in_pieces = read.bytes <= SMALL_CHUNK_BYTES || shared.engine().is_none();
+    read.is_mapped
+        || record.working_bytes() <= SMALL_CHUNK_BYTES
+        || record.is_read_partly() && in_pieces && !is_for_cache(shared, wave, read)
+        || is_for_device(shared, wave, read)
+}
+
+/// Whether a chunk of a read goes to the chunk cache, whole.
+fn is_for_cache(shared: &Shared, wave: WaveIndex, read: &ReadOp) -> bool {
+    let mut chunks = read.chunk_first..read.chunk_first + read.chunk_count;
+    chunks.any(|chunk| shared.tables.chunks.read(shared.wave_row(wave, chunk)).kept.is_some())
+}
+
 /// Whether a device decodes all chunks of a read, which then takes no place of a worker's.
 fn is_for_device(shared: &Shared, wave: WaveIndex, read: &ReadOp) -> bool {
     let mut chunks = read.chunk_first..read.chunk_first + read.chunk_count;
@@ -423,8 +436,8 @@ fn join_reads(
     while state.waves.is_unissued(wave, first + count) {
         let next = shared.tables.ops.read(shared.wave_row(wave, first + count));
         bytes += next.decoded_bytes;
-        let is_same = (next.array_id, next.file, next.stat)
-            == (read.array_id, read.file, read.stat)
+        let is_same = !state.is_early_read(shared, wave, &next)
+            && (next.array_id, next.file, next.stat) == (read.array_id, read.file, read.stat)
             && next.offset / WINDOW_BYTES == read.offset / WINDOW_BYTES;
         let more = need.and(state.read_need(shared, wave, &next));
         let is_enough = bytes > RUN_BYTES || !fits_slab(shared, more);

@@ -92,7 +92,7 @@ fn end_read(shared: &Shared, state: &mut State, ticket: u64, is_there: bool) -> 
 fn settle(state: &mut State, shared: &Shared, flight: &Flight, is_there: bool) {
     end_lease(state, shared, flight);
     match is_there {
-        true => state.waves.set_ready(flight.wave, flight.op),
+        true => state.set_ready(shared, flight.wave, flight.op),
         false => state.waves.leave_to_io(flight.wave, flight.op),
     }
 }

@@ -65,7 +65,7 @@ pub fn run<'l>(
         let next = state.waves.next_chunk(wave, op);
         state.waves.block(wave, op, next);
     } else {
-        state.waves.set_ready(wave, op);
+        state.set_ready(shared, wave, op);
     }
     state.note_cached(is_cached && !shared.store.row.waits);
     state
