@@ -48,13 +48,21 @@ class Sink:
 def set_log_level(level: int) -> None:
     """The least severe line that goes to stderr, where set_log_quiet(False) sends any there:
     LOG_TRACE to LOG_FATAL, of every pipeline, at once [LOG_WARN]. The logger "wavetrain" has a
-    level of its own, as loggers have."""
+    level of its own, as loggers have. LOG_TRACE is for pipelines that are opened afterwards, and
+    so is TRACE, 5, as the level of the logger."""
     Sink.level = _border.whole("level", level, LOG_TRACE, LOG_FATAL)
 
 
 def set_log_quiet(quiet: bool) -> None:
     """False: lines go to stderr too; True, the default: to the logger "wavetrain" alone."""
     Sink.is_quiet = _border.flag("quiet", quiet)
+
+
+def least() -> int:
+    """The least severe line that the library passes to Python. There is a TRACE line for each
+    read, and each is a call of Python on a thread of the library: unheard, they stay there."""
+    is_shown = not Sink.is_quiet and Sink.level == LOG_TRACE
+    return LOG_TRACE if is_shown or LOGGER.isEnabledFor(TRACE) else LOG_DEBUG
 
 
 def write(_user: Any, level: int, tag: int, text: bytes, _size: int) -> None:

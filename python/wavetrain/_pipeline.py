@@ -387,7 +387,7 @@ class Loader(Owned):
         Loader.sweep()
         native, handle = to_native(config), ctypes.c_uint64()
         native.device = device_of(config)
-        native.log_level, native.log.log = _native.LOG_TRACE, _log.HOOK
+        native.log_level, native.log.log = _log.least(), _log.HOOK
         self.hook = None if files is None else Hook(files, 2 * config.n_io_threads)
         self.arrays = None if config.source is None else ArraysHook(config.source)
         self.causes: list[Causes] = []

@@ -8,7 +8,7 @@
 //!
 //! Worked example: extent 4, interval [-3, 6), reflect. Source coordinates 3 2 1 | 0 1 2 3 | 2 1,
 //! as three runs for a chunk that holds the whole axis: segment [-3, 0) backwards from 3,
-//! [0, 3) forwards from 0, [3, 6) backwards from 3.
+//! [0, 4) forwards from 0, [4, 6) backwards from 2.
 
 /// The source of a place that has none: in no chunk.
 const NO_SOURCE: i64 = -1;
@@ -180,11 +180,15 @@ impl Runs {
             PadMode::Edge => (self.end, last, 0),
             PadMode::Reflect if last == 0 => (self.end, 0, 0),
             PadMode::Reflect => {
-                let number = first.div_euclid(last);
+                let (number, at) = (first.div_euclid(last), first.rem_euclid(last));
                 let wall = i128::from(number + 1) * i128::from(last);
-                let limit = wall.min(i128::from(self.end)) as i64;
-                let step = if number % 2 == 0 { 1 } else { -1 };
-                (limit, reflected(first, self.extent), step)
+                // The way forwards has both of its walls, so a box in the array is one stretch.
+                let (limit, source, step) = match number % 2 == 0 {
+                    true => (wall + 1, at, 1),
+                    false if at == 0 => (i128::from(first) + 1, last, 1),
+                    false => (wall, last - at, -1),
+                };
+                (limit.min(i128::from(self.end)) as i64, source, step)
             }
         }
     }

@@ -59,15 +59,6 @@ pub struct FoldedBlock {
     pub folds: ArrayVec<Option<AxisFold>, RANK_MAX>,
 }
 
-/// What a chunk fills of a box that asks for no padding and goes forwards.
-enum Plain {
-    /// One run along each axis.
-    Runs(ArrayVec<Run, RANK_MAX>),
-    Nothing,
-    /// It is no such box.
-    Other,
-}
-
 impl SampleBox<'_> {
     /// Bytes of an element of the field.
     pub fn target_bytes(&self) -> u64 {
@@ -113,26 +104,6 @@ impl SampleBox<'_> {
         &turned[..axes]
     }
 
-    /// Most boxes lie in their array and are read as they are: their runs need no iterators.
-    fn plain_runs(&self, chunk_origin: &[u64]) -> Plain {
-        let mut runs = ArrayVec::new();
-        for axis in 0..self.record.axes() {
-            let walk = &self.shape.axes[axis];
-            let ((begin, end), extent) = (walk.range(), self.record.shape[axis]);
-            if walk.step() != (1, false) || begin < 0 || end as u64 > extent {
-                return Plain::Other;
-            }
-            let (first, limit) = self.chunk_range(axis, chunk_origin);
-            let (low, high) = (first.max(begin as u64), limit.min(end as u64));
-            if low >= high {
-                return Plain::Nothing;
-            }
-            let (target, source) = (low - begin as u64, low - first);
-            runs.push(Run { target, source, length: high - low, step: 1 });
-        }
-        Plain::Runs(runs)
-    }
-
     /// First coordinate of a chunk at `chunk_origin` along an axis, and the one behind its last:
     /// it is cut at the edge of the array.
     fn chunk_range(&self, axis: usize, chunk_origin: &[u64]) -> (u64, u64) {
@@ -140,11 +111,20 @@ impl SampleBox<'_> {
         (first, first.saturating_add(self.record.chunk_shape[axis]).min(self.record.shape[axis]))
     }
 
-    /// The runs of each axis for the chunk at `chunk_origin`.
-    fn chunk_runs(&self, chunk_origin: &[u64]) -> ArrayVec<WalkRuns, RANK_MAX> {
-        assert!(chunk_origin.len() == self.record.axes());
-        let of_axis = |axis| self.view(axis).runs(self.pad, self.chunk_range(axis, chunk_origin));
-        (0..self.record.axes()).map(of_axis).collect()
+    /// The runs of an axis for the chunk at `chunk_origin`: the first, and the others; None if
+    /// there is none.
+    fn chunk_runs(&self, axis: usize, chunk_origin: &[u64]) -> Option<(Run, Option<WalkRuns>)> {
+        let (walk, extent) = (&self.shape.axes[axis], self.record.shape[axis]);
+        let ((begin, end), (first, limit)) = (walk.range(), self.chunk_range(axis, chunk_origin));
+        // Most axes lie in the array and are read as they are: their one run needs no iterator.
+        if walk.step() == (1, false) && begin >= 0 && end as u64 <= extent {
+            let (low, high) = (first.max(begin as u64), limit.min(end as u64));
+            let (target, source) = (low - begin as u64, low - first);
+            let run = Run { target, source, length: high.checked_sub(low)?, step: 1 };
+            return (run.length > 0).then_some((run, None));
+        }
+        let mut runs = self.view(axis).runs(self.pad, (first, limit));
+        Some((runs.next()?, Some(runs)))
     }
 
     /// What the box reads of the chunk along each axis, in elements of the array. The chunk is one
@@ -170,38 +150,34 @@ impl SampleBox<'_> {
     /// Calls `each` for every block of the box that the chunk fills. Without padding there is at
     /// most one; reflection makes one per combination of segments.
     pub fn for_each_block(&self, chunk_origin: &[u64], each: &mut dyn FnMut(&Block)) {
+        assert!(chunk_origin.len() == self.record.axes());
+        let mut current = ArrayVec::<Run, RANK_MAX>::new();
+        // Axes of several runs: the first run, those behind it, and those of them that are left.
+        let mut several = ArrayVec::<(usize, Run, WalkRuns, WalkRuns), RANK_MAX>::new();
+        for axis in 0..self.record.axes() {
+            let Some((run, others)) = self.chunk_runs(axis, chunk_origin) else { return };
+            current.push(run);
+            if let Some(others) = others.filter(|others| others.clone().next().is_some()) {
+                several.push((axis, run, others.clone(), others));
+            }
+        }
         let mut turned = IN_ORDER;
         let order = self.order(&mut turned);
-        match self.plain_runs(chunk_origin) {
-            Plain::Runs(runs) => return each(&self.block(&runs, order)),
-            Plain::Nothing => return,
-            Plain::Other => {}
-        }
-        let starts = self.chunk_runs(chunk_origin);
-        let mut iterators = starts.clone();
-        let mut current = ArrayVec::<Run, RANK_MAX>::new();
-        for iterator in &mut iterators {
-            let Some(run) = iterator.next() else { return };
-            current.push(run);
-        }
         // One turn per combination of runs, innermost axis fastest.
         loop {
             each(&self.block(&current, order));
-            let mut axis = current.len();
+            let mut at = several.len();
             loop {
-                if axis == 0 {
+                if at == 0 {
                     return;
                 }
-                axis -= 1;
-                if let Some(run) = iterators[axis].next() {
-                    current[axis] = run;
+                at -= 1;
+                let (axis, first, others, left) = &mut several[at];
+                if let Some(run) = left.next() {
+                    current[*axis] = run;
                     break;
                 }
-                iterators[axis] = starts[axis].clone();
-                // The same iterator gave a first run before, so it gives it again.
-                if let Some(run) = iterators[axis].next() {
-                    current[axis] = run;
-                }
+                (current[*axis], *left) = (*first, others.clone());
             }
         }
     }
@@ -210,10 +186,12 @@ impl SampleBox<'_> {
     pub fn folded_block(&self, chunk_origin: &[u64]) -> Option<FoldedBlock> {
         let mut current = ArrayVec::<Run, RANK_MAX>::new();
         let mut folds = [None; RANK_MAX];
-        for (axis, mut runs) in self.chunk_runs(chunk_origin).into_iter().enumerate() {
-            let head = runs.next()?;
-            let (tail, count) = runs
-                .by_ref()
+        assert!(chunk_origin.len() == self.record.axes());
+        for axis in 0..self.record.axes() {
+            let (head, others) = self.chunk_runs(axis, chunk_origin)?;
+            let (tail, count) = others
+                .into_iter()
+                .flatten()
                 .take(FOLD_RUNS_MAX)
                 .fold((head, 0), |(_, count), run| (run, count + 1));
             if count == 0 {

@@ -222,18 +222,29 @@ pub fn copy_dense(source: &[u8], target: &mut [u8]) {
 }
 
 /// The step past the last element may leave the address range, so it wraps; every read is checked.
+/// Elements side by side from the last to the first are copied several at a time.
 fn gather<const BYTES: usize, const WORD: usize>(
     source: &[u8],
     first: usize,
     step: isize,
     target: &mut [u8],
 ) {
-    let mut at = first;
-    for element in target.as_chunks_mut::<BYTES>().0 {
-        element.copy_from_slice(&source[at..][..BYTES]);
+    let elements = target.as_chunks_mut::<BYTES>().0;
+    let copy = |element: &mut [u8; BYTES], from: &[u8]| {
+        element.copy_from_slice(from);
         if WORD > 1 {
             element.as_chunks_mut::<WORD>().0.iter_mut().for_each(|word| word.reverse());
         }
+    };
+    if step == -(BYTES as isize) {
+        let behind = first + BYTES;
+        let reversed = source[behind - elements.len() * BYTES..behind].as_chunks::<BYTES>().0;
+        let pairs = elements.iter_mut().zip(reversed.iter().rev());
+        return pairs.for_each(|(element, from)| copy(element, from));
+    }
+    let mut at = first;
+    for element in elements {
+        copy(element, &source[at..][..BYTES]);
         at = at.wrapping_add_signed(step);
     }
 }

@@ -1,6 +1,7 @@
 //! The inverse of blosc's two filters, on one block or a part of it.
 //!
-//! In: a filtered block, or its planes wherever they lie. Out: a range of the bytes of the block as it was, in another buffer.
+//! In: a filtered block, or its planes wherever they lie. Out: a range of the bytes of the block as
+//! it was, in another buffer.
 //! Invariant: every byte of the target is written, whatever the lengths.
 //!
 //! Byte shuffle puts byte 0 of every element first, then byte 1 of every element, and so on. Bit

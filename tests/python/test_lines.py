@@ -51,3 +51,17 @@ def test_a_cause_is_found_by_its_name_and_told_as_one_line(caplog):
     assert EVIL in str(error.__cause__)
     assert len(str(error).splitlines()) == 1
     assert all(len(record.getMessage().splitlines()) == 1 for record in caplog.records)
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_lines_of_reads_come_to_python_if_somebody_hears_them_as_a_pipeline_opens(
+    cube, pipeline, caplog, monkeypatch, is_heard
+):
+    levels = []
+    monkeypatch.setattr(_log.LOGGER, "log", lambda level, *_, **__: levels.append(level))
+    with caplog.at_level(_log.TRACE if is_heard else logging.DEBUG, "wavetrain"):
+        stream = pipeline()
+        stream.push(cube.samples(4))
+        stream.pop().release()
+        stream.close()
+    assert (_log.TRACE in levels) == is_heard and logging.INFO in levels
