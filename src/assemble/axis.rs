@@ -185,7 +185,6 @@ impl Runs {
                 // The way forwards has both of its walls, so a box in the array is one stretch.
                 let (limit, source, step) = match number % 2 == 0 {
                     true => (wall + 1, at, 1),
-                    false if at == 0 => (i128::from(first) + 1, last, 1),
                     false => (wall, last - at, -1),
                 };
                 (limit.min(i128::from(self.end)) as i64, source, step)
@@ -321,6 +320,15 @@ pub(super) mod tests {
         assert_eq!(sources(-2, 4, 1, PadMode::Reflect), [0; 6]);
         // numpy.pad(numpy.arange(3), (2, 3), "edge")
         assert_eq!(sources(-2, 6, 3, PadMode::Edge), [0, 0, 0, 1, 2, 2, 2, 2]);
+    }
+
+    #[test]
+    fn reflection_makes_one_run_of_each_way_that_has_both_of_its_walls_forwards() {
+        let run = |target, source, length, step| Run { target, source, length, step };
+        let found = |begin, end| runs(begin, end, 4, PadMode::Reflect, 0, 4).collect::<Vec<_>>();
+        assert_eq!(found(-3, 6), [run(0, 3, 3, -1), run(3, 0, 4, 1), run(7, 2, 2, -1)]);
+        assert_eq!(found(0, 4), [run(0, 0, 4, 1)]);
+        assert_eq!(found(3, 6), [run(0, 3, 3, -1)]);
     }
 
     #[test]

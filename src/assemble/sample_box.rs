@@ -111,8 +111,8 @@ impl SampleBox<'_> {
         (first, first.saturating_add(self.record.chunk_shape[axis]).min(self.record.shape[axis]))
     }
 
-    /// The runs of an axis for the chunk at `chunk_origin`: the first, and the others; None if
-    /// there is none.
+    /// The runs of an axis for the chunk at `chunk_origin`: the first, and the others. None says
+    /// that the chunk fills no place of the axis.
     fn chunk_runs(&self, axis: usize, chunk_origin: &[u64]) -> Option<(Run, Option<WalkRuns>)> {
         let (walk, extent) = (&self.shape.axes[axis], self.record.shape[axis]);
         let ((begin, end), (first, limit)) = (walk.range(), self.chunk_range(axis, chunk_origin));
