@@ -119,7 +119,10 @@ impl SlotRecord {
 pub struct SlotRows {
     words: Table<u64>,
     /// The end of each kind of rows among those of a slot, in words.
-    ends: [usize; 5],
+    ends: [usize; 4],
+    /// The number of the memory of each slot. Apart from the rest: it is read of all slots as long
+    /// as one is kept.
+    places: Table<u64>,
 }
 
 impl SlotRows {
@@ -133,18 +136,19 @@ impl SlotRows {
         let (samples, digests) = (samples as usize, per_sample.digests as usize);
         let extents = samples * per_sample.filled_shape as usize;
         let mut end = 0;
-        let counts = [samples, samples.div_ceil(2), extents, (samples + 1) * digests, 1];
+        let counts = [samples, samples.div_ceil(2), extents, (samples + 1) * digests];
         let ends = counts.map(|count| {
             end += count;
             end
         });
-        let words = u64::from(count) * end as u64;
-        SlotRows { words: carver.table(Item::BatchStates, words, &0), ends }
+        let mut table = |words: u64| carver.table(Item::BatchStates, words, &0);
+        let count = u64::from(count);
+        SlotRows { words: table(count * end as u64), ends, places: table(count) }
     }
 
     fn part(&self, slot: BatchSlot, kind: usize) -> Table<u64> {
         let first = if kind == 0 { 0 } else { self.ends[kind - 1] };
-        self.words.part(slot.at() * self.ends[4] + first, self.ends[kind] - first)
+        self.words.part(slot.at() * self.ends[3] + first, self.ends[kind] - first)
     }
 
     /// The callers' tags.
@@ -171,21 +175,26 @@ impl SlotRows {
 
     /// The number of the memory that the samples of a slot lie in, which has some.
     pub fn place(&self, slot: BatchSlot) -> u64 {
-        self.words.read(slot.at() * self.ends[4] + self.ends[3])
+        self.places.read(slot.at())
     }
 
     /// The samples of a slot lie in memory number `place` from now on.
     pub fn set_place(&self, slot: BatchSlot, place: u64) {
-        self.part(slot, 4).write(0, place);
+        self.places.write(slot.at(), place);
     }
 
     /// The addresses of those of a slot.
     pub fn span(&self, slot: BatchSlot) -> Range<usize> {
-        self.words.span(slot.at() * self.ends[4], self.ends[4])
+        self.words.span(slot.at() * self.ends[3], self.ends[3])
+    }
+
+    /// The addresses of what is said of all slots.
+    pub fn places_span(&self) -> Range<usize> {
+        self.places.span(0, self.places.len())
     }
 
     /// The same rows under another name.
     pub fn share(&self) -> SlotRows {
-        SlotRows { words: self.words.share(), ..*self }
+        SlotRows { words: self.words.share(), places: self.places.share(), ..*self }
     }
 }

@@ -18,14 +18,16 @@ pub type Spans = ArrayVec<Range<usize>, 16>;
 pub fn spans_of_state(shared: &Shared, state: &State) -> Spans {
     let mut spans = Spans::new();
     spans.extend([span_of(shared), span_of(shared.stats), state.slots.span()]);
-    spans.extend([span_of(&*state.device.uses), state.call_error_span()]);
+    spans.extend([shared.views.rows.places_span(), state.call_error_span()]);
+    spans.push(span_of(&*state.device.uses));
     if let Some(engine) = shared.engine() {
         spans.extend([span_of(engine), engine.fences_span()]);
     }
     spans
 }
 
-/// Its samples, if they lie in host memory, and their records.
+/// Its samples, if they lie in host memory, and their records. Reads what stays whatever slots are
+/// held: another close may give the pages of this one back meanwhile.
 pub fn spans_of_slot(shared: &Shared, slot: BatchSlot, each: &mut dyn FnMut(Range<usize>)) {
     if shared.engine().is_none() {
         let bytes = shared.settings.slot_bytes;

@@ -398,9 +398,10 @@ impl State {
     pub fn slot_freed(&mut self, shared: &Shared) {
         let is_only = self.slots.free_places() == 1 || self.slots.in_state(SlotState::Free) == 1;
         self.plan_wanted |= is_only;
-        self.place_early(shared);
-        if self.life == Life::Closing {
-            self.wakes.all(Condition::Idle);
+        // The records of early batches may have been given back.
+        match self.life {
+            Life::Closing => self.wakes.all(Condition::Idle),
+            _ => self.place_early(shared),
         }
         self.wakes.work();
     }

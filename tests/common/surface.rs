@@ -73,12 +73,16 @@ impl Open {
         assert_eq!(unsafe { wavetrain_release(self.0, batch, null_mut()) }, OK);
     }
 
-    /// Slots that a batch or a tensor keeps.
-    pub fn kept(&self) -> u32 {
+    pub fn stats(&self) -> Stats {
         let mut stats = Stats::EMPTY;
         // SAFETY: the struct is whole.
         assert_eq!(unsafe { wavetrain_stats(self.0, &mut stats) }, OK);
-        stats.batches_held
+        stats
+    }
+
+    /// Slots that a batch or a tensor keeps.
+    pub fn kept(&self) -> u32 {
+        self.stats().batches_held
     }
 
     pub fn last_error(&self) -> Error {

@@ -3,8 +3,11 @@
 
 use crate::common::alone::alone;
 use crate::common::drive::PATIENCE_NS;
+use crate::common::fixtures::Scratch;
+use crate::common::hook;
 use crate::common::store::{self, Spec, value};
 use crate::common::surface::{Lines, Open};
+use crate::common::synth::{Meta, chunk_bytes};
 use crate::common::workers::{JobSystem, Run};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -14,7 +17,8 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use wavetrain::abi::{Error, LogHook, MemoryHook, Stats};
+use wavetrain::abi::{Error, FilesHook, LogHook, MemoryHook, Stats};
+use wavetrain::base::limits::RANK_MAX;
 use wavetrain::batch::exports::DlManagedTensorVersioned;
 use wavetrain::config::{Config, THREADS_OWN, THREADS_PUMP, UNTIL_RELEASED};
 use wavetrain::loader::{Loader, memory_need};
@@ -61,6 +65,8 @@ const PAGE: usize = 4096;
 thread_local! {
     /// The block that this thread mapped last.
     static BLOCK: Cell<usize> = const { Cell::new(0) };
+    /// What is done once the next pages that this thread gives back are gone.
+    static ON_VACATE: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
 }
 
 fn note_vacated(pages: NonNull<u8>, bytes: u64) {
@@ -89,6 +95,9 @@ static SEEN: Os = Os {
     vacate: |pages, bytes| {
         note_vacated(pages, bytes);
         (SYSTEM.vacate)(pages, bytes);
+        if let Some(act) = ON_VACATE.take() {
+            act();
+        }
     },
     ..SYSTEM
 };
@@ -482,6 +491,101 @@ fn a_close_that_waits_for_what_is_held_ends_with_the_last_of_it() {
     });
     assert_eq!(left_bytes(), None);
     assert_eq!(loader.close(UNTIL_RELEASED).0, SHUTDOWN);
+}
+
+/// Samples of a batch whose records are longer than a page: their boxes have the most axes.
+const MANY: u64 = 64;
+
+/// An array with the most axes, and a chunk in a file for each sample of a batch.
+fn deep_array(scratch: &Scratch) -> String {
+    let (mut shape, mut chunk) = ([1; RANK_MAX], [1; RANK_MAX]);
+    (shape[0], shape[1], chunk[0], chunk[1]) = (MANY * 4, 4, 4, 4);
+    let uri = Meta::u16(&shape, &chunk, None).write(scratch, "deep", None);
+    for number in 0..MANY {
+        let folder = scratch.path("deep").join("c").join(number.to_string());
+        let folder = folder.join(["0"; RANK_MAX - 2].join("/"));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("0"), chunk_bytes(number as u16)).unwrap();
+    }
+    uri
+}
+
+/// One batch is planned before there is memory for it.
+fn deep_config() -> Config {
+    let mut config = Config {
+        samples_per_batch: MANY as u32,
+        sample_rank: RANK_MAX as u32,
+        n_io_threads: 32,
+        n_batch_slots: 2,
+        dtype: Dtype::U16 as u32,
+        ..Config::default()
+    };
+    config.sample_shape = [1; RANK_MAX];
+    (config.sample_shape[0], config.sample_shape[1]) = (4, 4);
+    config
+}
+
+fn push_deep(loader: &Open, uri: &str) {
+    for number in 0..MANY as i64 {
+        let (mut begin, mut end) = ([0; RANK_MAX], [1; RANK_MAX]);
+        (begin[0], end[0], end[1]) = (number * 4, number * 4 + 4, 4);
+        loader.push_box(uri, &begin, &end, number as u64);
+    }
+}
+
+fn deep_batch(loader: &Open, uri: &str) -> u64 {
+    push_deep(loader, uri);
+    loader.pop()
+}
+
+fn check_deep(loader: &Open, batch: u64) {
+    let info = loader.info(batch).unwrap();
+    // SAFETY: the batch is held, in host memory.
+    let data = unsafe { std::slice::from_raw_parts(info.data.cast::<u8>(), MANY as usize * 32) };
+    let expected: Vec<u8> = (0..MANY).flat_map(|number| chunk_bytes(number as u16)).collect();
+    assert!(data == expected);
+}
+
+#[test]
+fn a_close_that_gives_pages_back_is_met_by_a_release_and_another_close() {
+    let scratch = Scratch::new();
+    let uri = deep_array(&scratch);
+    let loader = open(&SEEN, &deep_config());
+    let held = [deep_batch(&loader, &uri), deep_batch(&loader, &uri)];
+    let other = Open(loader.0);
+    ON_VACATE.set(Some(Box::new(move || {
+        // Behind the records of the other, which would keep the page that both have a part of.
+        other.release(held[1]);
+        assert_eq!(other.close(0), (AGAIN, 1));
+        std::mem::forget(other);
+    })));
+    // It began while both were held.
+    let (code, _) = loader.close(PATIENCE_NS);
+    assert_eq!((code, loader.kept()), (AGAIN, 1));
+    assert!(ON_VACATE.take().is_none(), "pages were given back");
+    check_deep(&loader, held[0]);
+    loader.release(held[0]);
+    assert_eq!(loader.close(0), (OK, 0));
+    assert_eq!(left_bytes(), None);
+}
+
+#[test]
+fn a_batch_that_is_released_after_close_leaves_its_memory_to_no_other() {
+    let scratch = Scratch::new();
+    let uri = deep_array(&scratch);
+    let files = FilesHook { size: Some(hook::size), read: Some(hook::read), ..FilesHook::NONE };
+    let loader = open(&SEEN, &Config { files, ..deep_config() });
+    let held = [deep_batch(&loader, &uri), deep_batch(&loader, &uri)];
+    // It has no memory.
+    push_deep(&loader, &uri);
+    wait_for(|| loader.stats().reads_issued > 2 * MANY);
+    assert_eq!(loader.close(PATIENCE_NS), (AGAIN, 2));
+    for batch in held {
+        check_deep(&loader, batch);
+        loader.release(batch);
+    }
+    assert_eq!(loader.close(0), (OK, 0));
+    assert_eq!(left_bytes(), None);
 }
 
 #[test]
