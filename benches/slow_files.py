@@ -3,7 +3,7 @@
 
     slow_files.py FOLDER MOUNT MILLISECONDS      # until it is unmounted: fusermount3 -u MOUNT
 
-Stands for a store that is far away. Needs FUSE (Debian: fuse3) and mfusepy.
+Stands for a store that is far away. Needs FUSE (Debian: fuse3 and libfuse2) and mfusepy.
 """
 
 import os

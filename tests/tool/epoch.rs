@@ -209,7 +209,11 @@ fn what_a_chunk_shuffle_cannot_do_is_refused_by_name() {
     refused(1, &[&[rectilinear.as_str()], &boxed[..]].concat(), "its chunk grid is rectilinear");
     let other = Meta::u16(&[8, 8, 8], &[8, 8, 8], None).write(&scratch, "other", Some(&[0; 1024]));
     refused(1, &[&[uri.as_str(), &other], &boxed[..]].concat(), "chunks of 1.00 KiB");
-    refused(1, &[&other, "--box", "4,4,4"], "nothing compressed these chunks");
+    let words = "{'descr': '<u2', 'fortran_order': False, 'shape': (8, 8, 8), }";
+    let header = format!("\u{1}\0\u{76}\0{words:<117}\n");
+    let flat = scratch.uri("flat.npy");
+    fs::write(&flat, [&b"\x93NUMPY"[..], header.as_bytes(), &[0; 1024]].concat()).unwrap();
+    refused(1, &[&flat, "--box", "4,4,4"], "a flat file has no chunks that the cache keeps");
     refused(1, &[&uri, "--box", "4,16"], "3 axes, and a box of 2");
     refused(1, &[&uri, "--box", "4,16,16", "--margin", "4,0,0"], "the grid has no boxes");
     refused(2, &[&uri], "epoch needs URI and --box");
