@@ -194,7 +194,7 @@ def far_away(scenarios, data):
     try:
         while not os.path.ismount(mount):
             if child.poll() is not None:
-                sys.exit("far needs FUSE (Debian: fuse3, libfuse2), mfusepy, or --families")
+                sys.exit("far needs FUSE (Debian: fuse3, libfuse2) and mfusepy, or --families")
             time.sleep(0.1)
         yield
     finally:

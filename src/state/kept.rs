@@ -18,8 +18,8 @@ pub type Spans = ArrayVec<Range<usize>, 16>;
 pub fn spans_of_state(shared: &Shared, state: &State) -> Spans {
     let mut spans = Spans::new();
     spans.extend([span_of(shared), span_of(shared.stats), state.slots.span()]);
-    spans.extend([shared.views.rows.places_span(), state.call_error_span()]);
-    spans.push(span_of(&*state.device.uses));
+    spans.extend([span_of(&*state.device.uses), state.call_error_span()]);
+    spans.push(shared.views.rows.places_span());
     if let Some(engine) = shared.engine() {
         spans.extend([span_of(engine), engine.fences_span()]);
     }

@@ -4,7 +4,7 @@
 use crate::common::alone::alone;
 use crate::common::drive::PATIENCE_NS;
 use crate::common::fixtures::Scratch;
-use crate::common::hook;
+use crate::common::hook::with_hook;
 use crate::common::store::{self, Spec, value};
 use crate::common::surface::{Lines, Open};
 use crate::common::synth::{Meta, chunk_bytes};
@@ -17,7 +17,7 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use wavetrain::abi::{Error, FilesHook, LogHook, MemoryHook, Stats};
+use wavetrain::abi::{Error, LogHook, MemoryHook, Stats};
 use wavetrain::base::limits::RANK_MAX;
 use wavetrain::batch::exports::DlManagedTensorVersioned;
 use wavetrain::config::{Config, THREADS_OWN, THREADS_PUMP, UNTIL_RELEASED};
@@ -65,7 +65,7 @@ const PAGE: usize = 4096;
 thread_local! {
     /// The block that this thread mapped last.
     static BLOCK: Cell<usize> = const { Cell::new(0) };
-    /// What is done once the next pages that this thread gives back are gone.
+    /// Runs once, after the next pages that this thread gives back are gone.
     static ON_VACATE: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
 }
 
@@ -554,7 +554,7 @@ fn a_close_that_gives_pages_back_is_met_by_a_release_and_another_close() {
     let held = [deep_batch(&loader, &uri), deep_batch(&loader, &uri)];
     let other = Open(loader.0);
     ON_VACATE.set(Some(Box::new(move || {
-        // Behind the records of the other, which would keep the page that both have a part of.
+        // The second: the page that its records end in has none of the first.
         other.release(held[1]);
         assert_eq!(other.close(0), (AGAIN, 1));
         std::mem::forget(other);
@@ -573,10 +573,9 @@ fn a_close_that_gives_pages_back_is_met_by_a_release_and_another_close() {
 fn a_batch_that_is_released_after_close_leaves_its_memory_to_no_other() {
     let scratch = Scratch::new();
     let uri = deep_array(&scratch);
-    let files = FilesHook { size: Some(hook::size), read: Some(hook::read), ..FilesHook::NONE };
-    let loader = open(&SEEN, &Config { files, ..deep_config() });
+    let loader = open(&SEEN, &with_hook(deep_config()));
     let held = [deep_batch(&loader, &uri), deep_batch(&loader, &uri)];
-    // It has no memory.
+    // This batch has no memory.
     push_deep(&loader, &uri);
     wait_for(|| loader.stats().reads_issued > 2 * MANY);
     assert_eq!(loader.close(PATIENCE_NS), (AGAIN, 2));

@@ -1,6 +1,7 @@
 //! `wavetrain epoch`: predictions that are the counters, and refusals that say why.
 
 use crate::common::fixtures::Scratch;
+use crate::common::npy;
 use crate::common::synth::Meta;
 use serde_json::Value;
 use std::fs;
@@ -209,11 +210,9 @@ fn what_a_chunk_shuffle_cannot_do_is_refused_by_name() {
     refused(1, &[&[rectilinear.as_str()], &boxed[..]].concat(), "its chunk grid is rectilinear");
     let other = Meta::u16(&[8, 8, 8], &[8, 8, 8], None).write(&scratch, "other", Some(&[0; 1024]));
     refused(1, &[&[uri.as_str(), &other], &boxed[..]].concat(), "chunks of 1.00 KiB");
-    let words = "{'descr': '<u2', 'fortran_order': False, 'shape': (8, 8, 8), }";
-    let header = format!("\u{1}\0\u{76}\0{words:<117}\n");
     let flat = scratch.uri("flat.npy");
-    fs::write(&flat, [&b"\x93NUMPY"[..], header.as_bytes(), &[0; 1024]].concat()).unwrap();
-    refused(1, &[&flat, "--box", "4,4,4"], "a flat file has no chunks that the cache keeps");
+    fs::write(&flat, npy::file("<u2", false, &[8, 8, 8], &[0; 1024])).unwrap();
+    refused(1, &[&flat, "--box", "4,4,4"], "the cache keeps none of these chunks");
     refused(1, &[&uri, "--box", "4,16"], "3 axes, and a box of 2");
     refused(1, &[&uri, "--box", "4,16,16", "--margin", "4,0,0"], "the grid has no boxes");
     refused(2, &[&uri], "epoch needs URI and --box");

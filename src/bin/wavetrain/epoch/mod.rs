@@ -318,7 +318,7 @@ fn stream(options: &Options, order: &ChunkShuffle, requests: &Requests) -> Outco
     let stats = loader.stats().map_err(|failure| Fault::library(&failure))?;
     loader.close(u64::MAX).map_err(|failure| Fault::library(&failure))?;
     if stats.chunk_cache_misses == 0 && stats.chunks_missing == 0 {
-        return failed("a flat file has no chunks that the cache keeps: any order will do");
+        return failed("the cache keeps none of these chunks: any order will do");
     }
     Ok(stats)
 }
