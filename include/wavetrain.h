@@ -1153,8 +1153,8 @@ typedef struct wavetrain_config {
      * samples_per_batch x host_buffer_waves stand for the slots. [0] */
     uint64_t max_host_memory_bytes;
     /* Samples that push takes ahead of the batch being planned, a batch or more. 0 = derived:
-     * two batches; with a chunk cache as many as fill it four times over, at most 4,096. Up to
-     * 1,048,576. [0] */
+     * two batches, 64 at least; with a chunk cache as many as fill it four times over, at most
+     * 4,096. Their arrays are looked up ahead. Up to 1,048,576. [0] */
     uint32_t lookahead_samples;
     /* Batches that are filled, ready or held at a time. Chunks of later ones are read as well
      * while reads have to be waited for. 1 to 64. [3] */

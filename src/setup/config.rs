@@ -226,9 +226,10 @@ macro_rules! config_table {
         /// samples_per_batch x host_buffer_waves stand for the slots.
         max_host_memory_bytes: u64 = 0 => Bytes "cap on host bytes; 0 = derived";
         /// Samples that push takes ahead of the batch being planned, a batch or more. 0 = derived:
-        /// two batches; with a chunk cache as many as fill it four times over, at most 4,096.
+        /// two batches, 64 at least; with a chunk cache as many as fill it four times over, at most
+        /// 4,096. Their arrays are looked up ahead.
         lookahead_samples: u32 = 0, [0, SAMPLES_MAX]
-            => Count "samples taken ahead; 0 = two batches";
+            => Count "samples taken ahead; 0 = two batches, 64 at least";
         /// Batches that are filled, ready or held at a time. Chunks of later ones are read as well
         /// while reads have to be waited for.
         n_batch_slots: u32 = 3, [1, 64] => Count "batches in flight";

@@ -35,6 +35,8 @@ const DEVICE_DEFAULT_BYTES: u64 = 1 << 30;
 /// Bytes that tables and stacks may take of that memory. The cap grows by the bytes that they take
 /// beyond it, as large counts and stacks of the config make them.
 const TABLES_DEFAULT_BYTES: u64 = 32 << 20;
+/// Fewest samples of lookahead if the config names none: so many arrays are looked up at a time.
+const LOOKAHEAD_MIN: u32 = 64;
 /// Most samples of lookahead that a chunk cache asks for.
 const CACHE_LOOKAHEAD_MAX: u64 = 4096;
 /// Uses of chunks that are foreseen at a time, for each granule of the chunk cache.
@@ -202,14 +204,14 @@ fn windows(config: &Config) -> u32 {
     }
 }
 
-/// Samples that push takes ahead: two batches; with a chunk cache as many as fill it four times
-/// over, so that it knows what comes back: to look farther than that, or than some thousands of
-/// samples, gains little.
+/// Samples that push takes ahead: two batches, and enough that small batches look up many arrays at
+/// a time; with a chunk cache as many as fill it four times over, so that it knows what comes back:
+/// to look farther than that, or than some thousands of samples, gains little.
 fn lookahead_samples(config: &Config, sample_bytes: u64, why: &mut Why) -> Result<u32, Status> {
     let (given, samples) = (config.lookahead_samples, config.samples_per_batch);
     if given == 0 {
         let known = 4 * config.chunk_cache_bytes / sample_bytes.max(1);
-        let least = samples.saturating_mul(2).min(SAMPLES_MAX);
+        let least = samples.saturating_mul(2).clamp(LOOKAHEAD_MIN, SAMPLES_MAX);
         return Ok(least.max(known.min(CACHE_LOOKAHEAD_MAX) as u32));
     }
     if given < samples {

@@ -26,7 +26,7 @@ fn the_defaults_validate_for_every_samples_per_batch() {
         let config = Config { samples_per_batch: samples, ..config() };
         let mut why = Why::new();
         let settings = settings_from_config(&config, 2, &mut why).unwrap();
-        assert_eq!(settings.lookahead_samples, 2 * samples);
+        assert_eq!(settings.lookahead_samples, (2 * samples).max(64));
     }
 }
 

@@ -272,12 +272,12 @@ static void push_says_which_sample_it_refused() {
     CHECK(wavetrain::box(cube, strlen(cube), first, last).rank > WAVETRAIN_RANK_MAX);
     CHECK(from.push(sample()) == WAVETRAIN_INVALID); /* a scalar of no array */
     CHECK(from.push(wavetrain::box(cube, { 0, 0 }, { BOX, BOX })) == WAVETRAIN_RANK);
-    /* Six samples are two batches, the default lookahead; two more may be in a slot already. */
+    /* The default lookahead of small batches is 64 samples; a slot may have more already. */
     std::uint64_t number = 1;
     status pushed;
     while ((pushed = from.push(cube_sample(cube, number), 0)).ok())
         number++;
-    CHECK(pushed == WAVETRAIN_AGAIN && number >= 6);
+    CHECK(pushed == WAVETRAIN_AGAIN && number >= 64);
 }
 
 /* An allocator hook that counts. */
