@@ -16,13 +16,9 @@
 use super::Target;
 use super::block::{Block, BlockAxis, BlockPlane};
 use super::cast::Plane;
-use crate::base::limits::RANK_MAX;
+use crate::base::limits::{GAP_BYTES_MIN, RANK_MAX};
 use crate::base::math::index;
 use arrayvec::ArrayVec;
-
-/// Fewest bytes between two rows that are left out. Out of the page cache, into a buffer that stays
-/// in a cache, they take 200 ns, and a row of its own 450 ns: 130 and 470 with half as many.
-const GAP_BYTES_MIN: u64 = 8 << 10;
 
 /// Bytes of a piece at most: it is still in a cache of the second level when it is cast.
 const PIECE_BYTES: u64 = 512 << 10;

@@ -101,6 +101,11 @@ pub const BUFFER_ALIGN: u64 = 256;
 /// A page of memory: what large pieces of the arena start at.
 pub const MEMORY_PAGE_BYTES: u64 = 4096;
 
+/// Fewest bytes between rows or strips of uncompressed data that are left out: a page. Out of the
+/// page cache, at 5 to 8 GB/s, they take longer than the call that a row of its own costs; with
+/// 2 KiB nothing more is gained. Files that stay in a CPU's cache are read twice as fast.
+pub const GAP_BYTES_MIN: u64 = 4096;
+
 /// Bytes of a chunk of a flat file at most: enough for a job, little enough to share a large box
 /// among several.
 pub const FILE_CHUNK_BYTES: u64 = 1 << 20;

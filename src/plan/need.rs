@@ -3,12 +3,8 @@
 //! In: the parts of boxes that lie in the chunk. Out: one run of bytes, or strips of them where
 //! what lies between is worth leaving out. Invariant: every voxel of the parts lies in a strip.
 
-use crate::base::limits::RANK_MAX;
+use crate::base::limits::{GAP_BYTES_MIN, RANK_MAX};
 use crate::records::{ArrayRecord, Need, Span};
-
-/// Fewest bytes between strips that are left out: a page. At 5 to 8 GB/s out of the page cache they
-/// take longer than the call that a strip of its own costs; with 1 KiB nothing more is gained.
-const STRIP_GAP_BYTES_MIN: u64 = 4096;
 
 /// A part of a chunk, half-open along each axis, in elements from the chunk's first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,7 +56,7 @@ impl Part {
         let Some((count, pitch)) = outer else { return need };
         let strip_bytes = span.bytes() - (count - 1) * pitch;
         let fits = u32::try_from(count).is_ok() && u32::try_from(pitch).is_ok();
-        if fits && strip_bytes + STRIP_GAP_BYTES_MIN <= pitch {
+        if fits && strip_bytes + GAP_BYTES_MIN <= pitch {
             return Need { strip_count: count as u32, strip_pitch: pitch as u32, ..need };
         }
         need

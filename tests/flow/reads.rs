@@ -258,3 +258,38 @@ fn batches_come_in_push_order_however_long_each_read_takes() {
     let loader = Loader::open_on(&ERRATIC, &config).unwrap_or_else(|failure| panic!("{failure}"));
     stream_through(&loader, &config, &jobs, 0);
 }
+
+/// Bytes that are read for a batch of boxes of a store of one uncompressed chunk, 512 x 512 u16.
+fn bytes_of_one_chunk(shape: [i64; 2], corners: &[[i64; 2]]) -> u64 {
+    let scratch = Scratch::new();
+    let uri = Meta::u16(&[512, 512], &[512, 512], None).write(&scratch, "chunk", None);
+    let value = |y: i64, x: i64| (y * 131 + x) as u16;
+    let all = (0..512).flat_map(|y| (0..512).flat_map(move |x| value(y, x).to_le_bytes()));
+    let folder = scratch.path("chunk/c/0");
+    fs::create_dir_all(&folder).unwrap();
+    write_aged(&folder.join("0"), &all.collect::<Vec<_>>());
+    let job = |&[y, x]: &[i64; 2]| {
+        let rows = (y..y + shape[0]).flat_map(|y| (x..x + shape[1]).map(move |x| (y, x)));
+        let want = rows.flat_map(|(y, x)| value(y, x).to_le_bytes());
+        Job::new(&uri, (vec![y, x], vec![y + shape[0], x + shape[1]]), want.collect())
+    };
+    let jobs: Vec<Job> = corners.iter().map(job).collect();
+    let shape = shape.map(|extent| extent as u64);
+    let config = pump(config(Dtype::U16, &shape, jobs.len()));
+    let loader = Loader::open_on(&SYSTEM, &config).unwrap_or_else(|failure| panic!("{failure}"));
+    stream_through(&loader, &config, &jobs, 0);
+    loader.stats().unwrap().io.input_bytes
+}
+
+#[test]
+fn an_uncompressed_chunk_is_read_once_for_boxes_that_overlap_and_apart_for_those_that_do_not() {
+    // Rows 100 to 376 of 1,024 bytes.
+    let shared = bytes_of_one_chunk([256, 400], &[[100, 0], [110, 50], [115, 60], [120, 100]]);
+    assert_eq!(shared, 275 * 1024 + 1000);
+    // The rows of each corner by themselves.
+    let apart = bytes_of_one_chunk([2, 8], &[[0, 0], [510, 504]]);
+    assert_eq!(apart, 2 * (1024 + 16));
+    // Rows that are less than a page apart are read together.
+    let wide = bytes_of_one_chunk([512, 8], &[[0, 4]]);
+    assert_eq!(wide, 511 * 1024 + 16);
+}

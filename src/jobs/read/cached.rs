@@ -193,9 +193,9 @@ impl Stream<'_, '_> {
         let (mut end, mut at) = (head.offset + head.bytes, first + 1);
         // A config of small chunks has little staging; a chunk by itself fits.
         let most = STREAM_BYTES.min(staging_bytes as u64);
-        while at < limit && !self.is_in_pieces(&head) {
+        while at < limit && !self.is_in_pieces(&head, staging_bytes) {
             let next = self.task(at);
-            if self.is_in_pieces(&next) {
+            if self.is_in_pieces(&next, staging_bytes) {
                 break;
             }
             let next_end = end.max(next.offset + next.bytes);
@@ -210,13 +210,18 @@ impl Stream<'_, '_> {
         at
     }
 
-    /// Whether a chunk that is read partly is read in pieces: it has gaps, or is so long that it
-    /// leaves the caches before it is all read.
-    fn is_in_pieces(&self, task: &ChunkTask) -> bool {
-        let is_long = task.pair_count == 1 && task.bytes >= PIECES_BYTES_MIN;
+    /// Whether a chunk that is read partly is read in pieces, box by box: one box has gaps, or is so
+    /// long that it leaves the caches before it is all read; several that share little of what they
+    /// are read from, or do not fit the staging together.
+    fn is_in_pieces(&self, task: &ChunkTask, staging_bytes: usize) -> bool {
+        let (need, has_gaps) = (&task.need, task.need.strip_count > 1);
+        let is_apart = match task.pair_count {
+            1 => has_gaps || task.bytes >= PIECES_BYTES_MIN,
+            _ => 2 * need.box_bytes <= need.bytes() && (has_gaps || task.bytes > STREAM_BYTES),
+        };
         self.file.record.is_read_partly()
             && task.kept.is_none()
-            && (task.need.strip_count > 1 || is_long || task.bytes > STREAM_BYTES)
+            && (is_apart || task.bytes > staging_bytes as u64)
     }
 
     /// Reads a chunk in pieces, each to its places at once. None if its sink takes it whole alone.
@@ -262,16 +267,14 @@ impl Stream<'_, '_> {
         let (offset, end, needed) = self.extent(&chunks);
         let mapped = self.mapped(&head, offset, end);
         if mapped.is_none()
-            && self.is_in_pieces(&head)
+            && self.is_in_pieces(&head, staging.len())
             && let Some(result) = self.read_pieces(chunks.start, staging)
         {
             return result;
         }
         let start = (self.file.lock.shared.os.now_ns)();
         let range = self.file.lock.shared.profiler.range(profiler::IO);
-        let has_strips = self.file.lock.shared.engine().is_some()
-            && chunks.len() == 1
-            && self.file.record.is_read_partly();
+        let has_strips = chunks.len() == 1 && self.file.record.is_read_partly();
         let (mut got, mut place) = (end - offset, None);
         let mut sent = None;
         if head.is_for_device() {
