@@ -210,8 +210,8 @@ impl Stream<'_, '_> {
         at
     }
 
-    /// Whether a chunk that is read partly is read in pieces, box by box: one box has gaps, or is so
-    /// long that it leaves the caches before it is all read; several that share little of what they
+    /// Whether a chunk that is read partly is read in pieces, box by box: one box has gaps, or is
+    /// so long that it leaves the caches before it is all read; several share little of what they
     /// are read from, or do not fit the staging together.
     fn is_in_pieces(&self, task: &ChunkTask, staging_bytes: usize) -> bool {
         let (need, has_gaps) = (&task.need, task.need.strip_count > 1);
