@@ -271,6 +271,7 @@ int main(int argc, char **argv) {
     CHECK(sem_init(&begun, 0, 0) == 0 && sem_init(&go_on, 0, 0) == 0);
     config = cube_config(BOX);
     config.max_chunk_uncompressed_bytes = 1 << 16;
+    config.lookahead_samples = 2;
     call_cancelled(info);
     call_cancelled(fit);
     live();

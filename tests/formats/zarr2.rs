@@ -170,19 +170,23 @@ fn v2_stores_read_through_a_hook() {
 
 #[test]
 fn few_columns_of_a_column_major_chunk_are_read_without_what_lies_between() {
-    // Columns of 5,000 bytes, of which a box needs 20 bytes each, are read together; those of
-    // 10,000 bytes are read apart.
+    // Columns of 3,000 bytes, of which a box needs 20 bytes each, are read together; those of 5,000
+    // bytes and more are read apart.
     let store = fixtures::store("v2_columns");
     // What is not in the page cache is read in one go.
     fixtures::read_all(store);
-    let near = Job::of(store, (vec![100, 0], vec![110, 4]), Dtype::U16);
+    let apart = Job::of(store, (vec![100, 0], vec![110, 4]), Dtype::U16);
     let scratch = Scratch::new();
     let value = |at: u16| at.to_le_bytes();
-    fs::write(scratch.path("x"), (0..20_000).flat_map(value).collect::<Vec<u8>>()).unwrap();
-    let uri = format!("raw:{}?dtype=u16&shape=5000,4&order=F", scratch.uri("x"));
-    let want = (100..110).flat_map(|y| (0..4).flat_map(move |x| value(y + 5000 * x))).collect();
-    let far = Job::new(&uri, (vec![100, 0], vec![110, 4]), want);
-    for (job, bytes) in [(near, 15_020), (far, 80)] {
+    let raw = |rows: u16| {
+        let bytes: Vec<u8> = (0..4 * rows).flat_map(value).collect();
+        let name = rows.to_string();
+        fs::write(scratch.path(&name), bytes).unwrap();
+        let uri = format!("raw:{}?dtype=u16&shape={rows},4&order=F", scratch.uri(&name));
+        let want = (100..110).flat_map(|y| (0..4).flat_map(move |x| value(y + rows * x)));
+        Job::new(&uri, (vec![100, 0], vec![110, 4]), want.collect())
+    };
+    for (job, bytes) in [(apart, 80), (raw(1500), 9020), (raw(5000), 80)] {
         let config = config(Dtype::U16, &[10, 4], 1);
         let loader = open(&config);
         drive::stream_through(&loader, &config, &[job], 0);
