@@ -254,8 +254,8 @@ static void a_full_lookahead_is_pool_starved() {
     settings.lookahead_samples = SAMPLES;
     Pipeline pipeline(settings);
     const auto full = thrown_by<wavetrain::PoolStarved>([&] {
-        for (const sample &one : some(1000))
-            pipeline.push(one, 0);
+        for (const sample &one : some(1000)) /* until the batches ahead are full, too */
+            pipeline.push(one, 200000000);
     });
     CHECK(full.status() == WAVETRAIN_AGAIN && std::string(full.stage()) == "push");
     /* The call that does not throw. */
