@@ -131,7 +131,9 @@ FACTS = {
             def __getitem__(self, index):
                 return cube.sample(index)
         # One slot: a batch that is lost with its slot would starve the rest.
-        with wavetrain.DataLoader(Cubes(), config=config(n_batch_slots=1)) as loader:
+        # The lookahead is short, so that an epoch begins between two interrupts.
+        settings = config(n_batch_slots=1, lookahead_samples=8)
+        with wavetrain.DataLoader(Cubes(), config=settings) as loader:
             interrupts, popped, batches = Interrupts(3, 0.013), 0, None
             while interrupts.go_on():
                 try:
