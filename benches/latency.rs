@@ -10,14 +10,14 @@
 //!     cargo bench --bench latency -- --threads 64
 
 mod common;
+#[path = "../tests/common/hook.rs"]
+mod hook;
 
 use common::{Array, Codec, Scratch, flag_value};
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{c_char, c_void};
 use std::fs;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wavetrain::abi::{FILE_ABSENT, FILE_FAILED, FilesHook};
 use wavetrain::config::{BACKEND_HOST, Config};
 use wavetrain::loader::{Loader, Pop, Request};
 use wavetrain::os::SYSTEM;
@@ -30,29 +30,9 @@ const PATIENCE_NS: u64 = 60_000_000_000;
 static READS: AtomicU64 = AtomicU64::new(0);
 static LATENCY_MS: AtomicU64 = AtomicU64::new(50);
 
-/// The file that the hook is asked for.
-///
-/// # Safety
-/// `name` is NUL-terminated.
-unsafe fn file(name: *const c_char) -> Result<fs::File, i64> {
-    // SAFETY: as above.
-    let name = unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| FILE_FAILED)?;
-    fs::File::open(name).map_err(|why| match why.kind() {
-        std::io::ErrorKind::NotFound => FILE_ABSENT,
-        _ => FILE_FAILED,
-    })
-}
-
-unsafe extern "C" fn size(_: *mut c_void, name: *const c_char) -> i64 {
-    // SAFETY: the library hands over a name that ends.
-    match unsafe { file(name) } {
-        Ok(file) => file.metadata().map_or(FILE_FAILED, |data| data.len() as i64),
-        Err(status) => status,
-    }
-}
-
+/// The hook's read, late.
 unsafe extern "C" fn read(
-    _: *mut c_void,
+    user: *mut c_void,
     name: *const c_char,
     offset: u64,
     target: *mut c_void,
@@ -60,14 +40,8 @@ unsafe extern "C" fn read(
 ) -> i64 {
     READS.fetch_add(1, Relaxed);
     std::thread::sleep(Duration::from_millis(LATENCY_MS.load(Relaxed)));
-    // SAFETY: the library hands over a name that ends, and room for so many bytes.
-    let (file, target) = unsafe {
-        (file(name), std::slice::from_raw_parts_mut(target.cast::<u8>(), bytes as usize))
-    };
-    match file {
-        Ok(file) => file.read_exact_at(target, offset).map_or(FILE_FAILED, |()| 0),
-        Err(status) => status,
-    }
+    // SAFETY: the arguments are the library's.
+    unsafe { hook::read(user, name, offset, target, bytes) }
 }
 
 /// A box to be asked for: the uri, and its corners.
@@ -111,16 +85,15 @@ fn chunks(folder: &Scratch) -> Vec<Item> {
 
 /// Seconds for all items.
 fn stream(items: &[Item], samples_per_batch: u32, n_io_threads: u32) -> f64 {
-    let files = FilesHook { size: Some(size), read: Some(read), ..Config::default().files };
-    let mut config = Config {
+    let mut config = hook::with_hook(Config {
         samples_per_batch,
         sample_rank: 3,
         dtype: Dtype::U16 as u32,
         backend: BACKEND_HOST,
         n_io_threads,
-        files,
         ..Config::default()
-    };
+    });
+    config.files.read = Some(read);
     config.sample_shape[..3].copy_from_slice(&[EDGE; 3]);
     let requests: Vec<Request<'_>> = items
         .iter()
