@@ -1178,7 +1178,9 @@ typedef struct wavetrain_config {
      * to 1,024. [0] */
     uint32_t n_decode_threads;
     uint32_t metadata_io_concurrency; /* Metadata and index reads in flight. 1 to 4,096. [64] */
-    uint32_t n_array_meta_cache; /* Arrays whose metadata is cached. 1 to 1,048,576. [64] */
+    /* Arrays whose metadata is cached; fewer if their rectilinear grids change the edge length
+     * more than 192 times each. 1 to 1,048,576. [64] */
+    uint32_t n_array_meta_cache;
     /* Index pages that are cached, of 256 chunks each. 1 to 16,777,216. [1,024] */
     uint32_t n_shard_index_cache;
     /* Files whose presence, size and index checksums are cached. 1 to 16,777,216. [1,024] */

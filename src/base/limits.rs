@@ -66,7 +66,7 @@ pub const FILTER_GROWTH_MAX: u64 = 8;
 pub const SHARD_LEVELS_MAX: usize = 2;
 
 /// Most runs of equal edges over all axes of a rectilinear grid: a daily axis in monthly chunks has
-/// ten a year, so this is a century. Each array in the cache of metadata has room for as many.
+/// ten a year, so this is a century.
 pub const EDGE_RUNS_MAX: usize = 1024;
 
 /// Entries of a shard index that are cached together: 4 KiB of index.

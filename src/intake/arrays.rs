@@ -22,12 +22,11 @@ use crate::base::arena::{Carver, Table};
 use crate::base::bill::Item;
 use crate::base::cache::{Cache, Fifo, hash_bytes};
 use crate::base::indexes::ArraySlot;
-use crate::base::limits::EDGE_RUNS_MAX;
 use crate::base::math::index;
 use crate::base::status::{Failure, Status, Why};
 use crate::base::text::Uri;
 use crate::base::version::Version;
-use crate::records::grid::EdgeRun;
+use crate::intake::target::Target;
 use crate::records::{ArrayRecord, Spelling};
 
 /// How the metadata of an array stands.
@@ -43,7 +42,7 @@ pub enum ArrayState {
     Loading,
     /// The record may be used.
     Ready,
-    /// The uri is another spelling of one in `aliases`.
+    /// The uri is another spelling of one.
     Alias,
     /// It could not be loaded.
     Failed(Status),
@@ -128,13 +127,10 @@ pub struct Arrays {
     entries: &'static mut [Entry],
     /// Uris of the entries; written while loading begins, read while pinned.
     pub uris: Table<Uri>,
-    /// The uris that aliases stand for; written while loading, read from then on.
-    pub aliases: Table<Uri>,
+    /// What aliases stand for.
+    targets: &'static mut [Target],
     /// Records of the entries; written while loading ends, read while pinned.
     pub records: Table<ArrayRecord>,
-    /// Runs of rectilinear grids, EDGE_RUNS_MAX for each entry; written while loading, read while
-    /// pinned.
-    pub edges: Table<EdgeRun>,
     queue: Fifo,
     large_queue: Fifo,
     looks: Fifo,
@@ -152,14 +148,12 @@ impl Arrays {
     #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, count: u32) -> Arrays {
         let (name, entries) = (Item::ArrayMetadata, u64::from(count));
-        let edges = entries * EDGE_RUNS_MAX as u64;
         Arrays {
             cache: Cache::carve(carver, name, count),
             entries: carver.slice(name, entries, &Entry::EMPTY),
             uris: Table::of(carver.slice_from(name, entries, |_| Uri::new())),
-            aliases: Table::of(carver.slice_from(name, entries, |_| Uri::new())),
+            targets: carver.slice(name, entries, &Target::NONE),
             records: Table::of(carver.slice_from(name, entries, |_| ArrayRecord::EMPTY)),
-            edges: carver.table(name, edges, &EdgeRun::EMPTY),
             queue: Fifo::carve(carver, name, count),
             large_queue: Fifo::carve(carver, name, count),
             looks: Fifo::carve(carver, name, count),
@@ -181,11 +175,14 @@ impl Arrays {
     /// The entry of a uri, or of the one that it stands for, made the youngest.
     pub fn find_target(&mut self, uri: &[u8], hash: u64) -> Option<ArraySlot> {
         let slot = self.find(uri, hash)?;
-        if self.state(slot) != ArrayState::Alias {
-            return Some(slot);
-        }
-        let target = self.target(slot).as_bytes();
-        self.find(target, hash_bytes(target))
+        if self.state(slot) == ArrayState::Alias { self.find_behind(slot) } else { Some(slot) }
+    }
+
+    #[inline(never)] // a uri on the stack
+    fn find_behind(&mut self, alias: ArraySlot) -> Option<ArraySlot> {
+        let mut target = Uri::new();
+        self.read_target(alias, &mut target);
+        self.find(target.as_bytes(), hash_bytes(target.as_bytes()))
     }
 
     /// Begins to load a uri. `spare_from`: entries that a sample of at least this number waits for
@@ -239,10 +236,16 @@ impl Arrays {
         core::mem::replace(&mut self.entries[slot.at()].is_used, true)
     }
 
-    /// The uri that an alias stands for.
-    pub fn target(&self, slot: ArraySlot) -> &'static Uri {
+    /// Gives the uri that an alias stands for.
+    pub fn read_target(&self, slot: ArraySlot, target: &mut Uri) {
         assert!(self.state(slot) == ArrayState::Alias);
-        &self.aliases.rows(slot.at(), 1)[0]
+        self.targets[slot.at()].read(self.uris.rows(slot.at(), 1)[0].as_str(), target);
+    }
+
+    /// Notes what an entry stands for, which is being loaded.
+    pub fn set_target(&mut self, slot: ArraySlot, target: &Target) {
+        assert!(self.state(slot) == ArrayState::Loading);
+        self.targets[slot.at()] = *target;
     }
 
     /// Whether something was told of the uri with this hash; from now on it was.
@@ -316,9 +319,10 @@ impl Arrays {
         self.id(slot) == id && self.state(slot) == ArrayState::Ready
     }
 
-    /// Forgets the array of that identity if nobody pins it. Returns whether it is still ready.
-    pub fn forget_unpinned(&mut self, slot: ArraySlot, id: u64) -> bool {
-        if self.is_ready(slot, id) && self.cache.pins(slot.0) == 0 {
+    /// Whether the array of that identity needs its rows of a table: as long as it is loaded. One
+    /// that nobody pins is forgotten if it must go.
+    pub fn needs_rows(&mut self, slot: ArraySlot, id: u64, must_go: bool) -> bool {
+        if must_go && self.is_ready(slot, id) && self.cache.pins(slot.0) == 0 {
             self.cache.forget(slot.0);
             self.go(slot, ArrayState::Empty);
         }

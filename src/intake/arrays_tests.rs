@@ -59,7 +59,9 @@ fn steps_that_find_no_entry_change_none() {
 
         let mut arrays = in_state(state);
         let id = arrays.id(SLOT);
-        assert!(!arrays.forget_unpinned(SLOT, id));
+        assert_eq!(arrays.needs_rows(SLOT, id, false), state == Ready);
+        assert_eq!(arrays.state(SLOT), state);
+        assert!(!arrays.needs_rows(SLOT, id, true));
         assert_eq!(arrays.state(SLOT), if state == Ready { Empty } else { state });
 
         let mut arrays = in_state(state);
@@ -88,4 +90,19 @@ fn only_the_steps_that_are_drawn_lead_on() {
             "{from:?}"
         );
     }
+}
+
+#[test]
+fn a_uri_is_found_by_the_one_that_stands_for_it() {
+    let (uri, target) = ("/data/image#level=1", "/data/image/1");
+    let hash_of = |text: &str| hash_bytes(text.as_bytes());
+    let mut arrays = Arrays::carve(&mut Carver::leaked(1 << 20), 2);
+    let alias = arrays.load(uri.as_bytes(), hash_of(uri), None).unwrap();
+    assert_eq!(arrays.next_queued(false), Some((alias, false)));
+    arrays.set_target(alias, &Target::of(uri, target).unwrap());
+    arrays.finish(alias, Alias, &Why::new());
+    assert_eq!(arrays.find_target(uri.as_bytes(), hash_of(uri)), None);
+    let array = arrays.load(target.as_bytes(), hash_of(target), None);
+    assert!(array.is_some() && array != Some(alias));
+    assert_eq!(arrays.find_target(uri.as_bytes(), hash_of(uri)), array);
 }

@@ -2,5 +2,8 @@
 
 pub mod arrays;
 pub mod draft;
+pub mod edges;
 pub mod parts;
 pub mod queue;
+pub mod rows;
+pub mod target;

@@ -3,13 +3,14 @@
 //! One such array is loaded at a time, by many workers, each of which reads the headers of some of
 //! its files. Rows are given up with the array that has them.
 //!
-//! In: numbers of files. Out: ranges of rows; slices of work. Invariant: ranges are sorted and do
-//! not overlap; rows of a range are written by those who load its array, and read once it is Ready.
+//! In: numbers of files. Out: ranges of rows; slices of work. Invariant: rows of a range are
+//! written by those who load its array, and read once it is Ready.
 
 use crate::base::arena::{Carver, Table};
 use crate::base::bill::Item;
 use crate::base::indexes::ArraySlot;
 use crate::base::status::{Status, Why};
+use crate::intake::rows::{IsNeeded, Rows};
 use crate::records::Part;
 use crate::records::grid::EdgeRun;
 
@@ -17,16 +18,7 @@ use crate::records::grid::EdgeRun;
 const SLICE_PARTS: u32 = 256;
 
 /// Most arrays that have rows at a time, where there are as many rows.
-const RANGES_MAX: u32 = 1024;
-
-/// Rows of an array, and whose they are.
-#[derive(Clone, Copy, Debug)]
-struct Range {
-    array: ArraySlot,
-    array_id: u64,
-    first: u32,
-    count: u32,
-}
+const ARRAYS_MAX: u32 = 1024;
 
 /// An array that is being loaded.
 #[derive(Clone, Copy, Debug)]
@@ -64,73 +56,41 @@ pub struct PartTable {
     pub parts: Table<Part>,
     /// Rows of each file, and, once its array is loaded, of all before it.
     pub runs: Table<EdgeRun>,
-    ranges: &'static mut [Range],
-    used: usize,
+    /// Whose they are.
+    pub rows: Rows,
     /// A place of its own, because it is large and tables move on the stack as they are made.
     loading: &'static mut [Option<Loading>],
-    /// Uses of arrays that had ended when there was no room last.
-    pub waits_since: Option<u64>,
 }
 
 impl PartTable {
     /// A table of that many rows.
     #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, rows: u32) -> PartTable {
-        let (item, none) =
-            (Item::PartTable, Range { array: ArraySlot(0), array_id: 0, first: 0, count: 0 });
+        let item = Item::PartTable;
         PartTable {
             parts: carver.table(item, u64::from(rows), &Part::EMPTY),
             runs: carver.table(item, u64::from(rows), &EdgeRun::EMPTY),
-            ranges: carver.slice(item, u64::from(rows.min(RANGES_MAX)), &none),
-            used: 0,
+            rows: Rows::carve(carver, item, rows, rows.min(ARRAYS_MAX)),
             loading: carver.slice_from(Item::Instance, 1, |_| None),
-            waits_since: None,
         }
     }
 
-    /// Begins to load an array of `count` files, at least one. `owner` says of an array in a slot,
-    /// by its identity, whether it needs its rows. False while there is no room.
+    /// Begins to load an array of `count` files, at least one. False while there is no room.
     pub fn begin(
         &mut self,
         (array, array_id): (ArraySlot, u64),
         count: u32,
-        is_needed: &mut dyn FnMut(ArraySlot, u64) -> bool,
+        is_needed: IsNeeded<'_>,
     ) -> bool {
         if self.loading().is_some() {
             return false;
         }
-        let mut kept = 0;
-        for at in 0..self.used {
-            let range = self.ranges[at];
-            if is_needed(range.array, range.array_id) {
-                self.ranges[kept] = range;
-                kept += 1;
-            }
-        }
-        self.used = kept;
-        let Some((place, first)) = self.find_room(count) else { return false };
-        self.ranges.copy_within(place..self.used, place + 1);
-        self.ranges[place] = Range { array, array_id, first, count };
-        self.used += 1;
+        let Some(first) = self.rows.take((array, array_id), count, is_needed) else {
+            return false;
+        };
         let loading = Loading { array, first, count, next: 0, running: 0, failed: None };
         self.loading.iter_mut().for_each(|place| *place = Some(loading));
         true
-    }
-
-    /// The first gap of `count` rows: its place among the ranges, and its first row.
-    fn find_room(&self, count: u32) -> Option<(usize, u32)> {
-        if self.used == self.ranges.len() {
-            return None;
-        }
-        let mut first = 0;
-        for (place, range) in self.ranges[..self.used].iter().enumerate() {
-            if range.first - first >= count {
-                return Some((place, first));
-            }
-            first = range.first + range.count;
-        }
-        (self.parts.len() as u64 >= u64::from(first) + u64::from(count))
-            .then_some((self.used, first))
     }
 
     fn loading(&self) -> Option<&Loading> {
@@ -176,7 +136,7 @@ impl PartTable {
     /// Ends the load that was going on. Nobody works at a slice.
     pub fn reset(&mut self) {
         self.loading.iter_mut().for_each(|place| *place = None);
-        self.waits_since = None;
+        self.rows.waits_since = None;
     }
 }
 
@@ -188,43 +148,11 @@ mod tests {
         PartTable::carve(&mut Carver::leaked(1 << 20), rows)
     }
 
-    /// Loads an array whole; the first of its rows.
-    fn load(table: &mut PartTable, id: u64, count: u32, needed: &[u64]) -> Option<usize> {
-        let slot = ArraySlot(id as u32);
-        if !table.begin((slot, id), count, &mut |_, id| needed.contains(&id)) {
-            return None;
-        }
-        let mut end = None;
-        while let Some(slice) = table.take() {
-            assert!(end.is_none() && slice.array == slot);
-            end = table.finish(None);
-        }
-        assert!(!table.has_slice());
-        let (array, loaded) = end.expect("the last slice ends it");
-        assert!(array == slot);
-        let (first, rows) = loaded.ok().unwrap();
-        assert_eq!(rows as u32, count);
-        Some(first)
-    }
-
-    #[test]
-    fn rows_are_given_to_the_first_gap_and_taken_back_from_arrays_that_are_gone() {
-        let mut table = table(1000);
-        assert_eq!(load(&mut table, 1, 400, &[]), Some(0));
-        assert_eq!(load(&mut table, 2, 300, &[1]), Some(400));
-        assert_eq!(load(&mut table, 3, 301, &[1, 2]), None);
-        assert_eq!(load(&mut table, 4, 300, &[1, 2]), Some(700));
-        assert_eq!(load(&mut table, 5, 300, &[1, 4]), Some(400));
-        assert_eq!(load(&mut table, 6, 1, &[1, 4, 5]), None);
-        assert_eq!(load(&mut table, 7, 1000, &[5]), None);
-        assert_eq!(load(&mut table, 8, 1000, &[]), Some(0));
-    }
-
     #[test]
     fn one_array_is_loaded_at_a_time_in_slices_that_cover_it() {
         let mut table = table(1000);
-        assert!(table.begin((ArraySlot(1), 1), 600, &mut |_, _| false));
-        assert!(!table.begin((ArraySlot(2), 2), 1, &mut |_, _| true));
+        assert!(table.begin((ArraySlot(1), 1), 600, &mut |_, _, _| false));
+        assert!(!table.begin((ArraySlot(2), 2), 1, &mut |_, _, _| true));
         let slices: std::vec::Vec<Slice> = core::iter::from_fn(|| table.take()).collect();
         let covered = slices.iter().map(|slice| (slice.row, slice.first, slice.count));
         assert!(covered.eq([(0, 0, 256), (256, 256, 256), (512, 512, 88)]));
@@ -240,7 +168,7 @@ mod tests {
             why.push_str(text);
             why
         };
-        assert!(table.begin((ArraySlot(1), 1), 600, &mut |_, _| false));
+        assert!(table.begin((ArraySlot(1), 1), 600, &mut |_, _, _| false));
         let (_, _) = (table.take(), table.take());
         assert!(table.finish(Some((300, Status::Decode, why("late")))).is_none());
         assert!(!table.has_slice());

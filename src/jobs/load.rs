@@ -3,26 +3,41 @@
 use crate::base::abi::PACKING_UNKNOWN;
 use crate::base::cache::hash_bytes;
 use crate::base::indexes::ArraySlot;
-use crate::base::limits::{EDGE_RUNS_MAX, METADATA_BYTES_MAX};
+use crate::base::limits::{ENTRY_PATH_BYTES, METADATA_BYTES_MAX};
 use crate::base::status::{Status, Why};
-use crate::base::text::Tail;
+use crate::base::text::{Tail, Uri};
 use crate::base::version::Version;
+use crate::fail;
 use crate::intake::arrays::ArrayState;
+use crate::intake::target::Target;
 use crate::jobs::lease::Opening;
 use crate::jobs::parts;
 use crate::os::profiler;
 use crate::os::sink::Level;
 use crate::read::SHOWN_BYTES;
+use crate::records::grid::EdgeRun;
 use crate::records::{ArrayRecord, HOOK_PREFIX, Packing};
 use crate::source::find::find;
-use crate::source::look::{Look, Seen};
+use crate::source::look::{Look, Seen, split_block};
 use crate::state::State;
 use crate::state::claims::claim_hold;
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
 use crate::state::scratch::Hold;
+use crate::state::shared::Shared;
 use crate::state::worker::Worker;
 use core::sync::atomic::Ordering::Relaxed;
+
+/// What was found at a uri.
+struct Found<'w> {
+    seen: Result<Seen, Status>,
+    record: ArrayRecord,
+    /// The runs of its rectilinear grid, those that `record` counts from first.
+    edges: &'w [EdgeRun],
+    /// The uri that it stands for.
+    alias: &'w Uri,
+    version: Option<Version>,
+}
 
 /// Reads the metadata of an array, or says why it is none.
 pub fn run<'l>(
@@ -31,29 +46,30 @@ pub fn run<'l>(
     array: ArraySlot,
     mut large: Option<Hold>,
 ) -> Locked<'l> {
-    let mut why = Why::new();
-    let loaded = load(lock, worker, array, large.as_mut(), &mut why);
+    let (mut why, was_large) = (Why::new(), large.is_some());
+    let found = load(lock, worker, array, large.as_mut(), &mut why);
     let mut state = lock.lock();
-    settle(&mut state, array, large.is_some(), loaded, &why);
+    settle(lock.shared, &mut state, (array, was_large), found, &mut why);
     large.into_iter().for_each(|hold| state.pool.give_back(hold));
     state
 }
 
-/// The finding, and its version; None if no descriptor was to be had.
-fn load(
+/// Looks for the array; None if no descriptor was to be had.
+fn load<'w>(
     lock: &Lock,
-    worker: &mut Worker,
+    worker: &'w mut Worker,
     array: ArraySlot,
-    large: Option<&mut Hold>,
+    large: Option<&'w mut Hold>,
     why: &mut Why,
-) -> Option<(Result<Seen, Status>, Option<Version>)> {
+) -> Option<Found<'w>> {
     let shared = lock.shared;
     let _range = shared.profiler.range(profiler::META);
     let start = (shared.os.now_ns)();
     let is_large = large.is_some();
+    let (buffer, edges, alias) = split_block(worker.buffer())?;
     let buffer = match large {
         Some(hold) => hold.claim.bytes(),
-        None => worker.buffer(),
+        None => buffer,
     };
     let (access, mut record) = (Opening::new(lock), ArrayRecord::EMPTY);
     let (config, uri) = (&shared.settings.config, shared.array_uri(array));
@@ -66,8 +82,8 @@ fn load(
         buffer,
         is_large,
         record: &mut record,
-        edges: shared.claim_edges(array),
-        alias: shared.claim_alias(array),
+        edges,
+        alias,
         takes_groups: false,
         document_bytes: 0,
         version: None,
@@ -80,51 +96,87 @@ fn load(
     }
     if let Ok(Seen::Array) | Err(_) = seen {
         shared.stats.meta.observe((shared.os.now_ns)() - start, bytes, bytes);
-        shared.stats.array_meta_misses.fetch_add(1, Relaxed);
     }
-    match seen {
-        Ok(Seen::Array) => keep_record(lock, array, record, why),
-        Ok(Seen::Parts(_)) => shared.views.records.write(array.at(), record),
-        _ => {}
+    if let Ok(Seen::Array) = seen {
+        tell_packing(lock, uri, &record, why);
     }
-    Some((seen, version))
+    Some(Found { seen, record, edges, alias, version })
 }
 
-fn keep_record(lock: &Lock, array: ArraySlot, mut record: ArrayRecord, why: &Why) {
-    let shared = lock.shared;
-    tell_packing(lock, shared.array_uri(array), &record, why);
-    // The runs of this entry's grid: ours until the load ends.
-    let edges = shared.views.edges.rows(array.at() * EDGE_RUNS_MAX, EDGE_RUNS_MAX);
-    record.bind_edges(edges);
+fn settle(
+    shared: &Shared,
+    state: &mut State,
+    (array, was_large): (ArraySlot, bool),
+    found: Option<Found<'_>>,
+    why: &mut Why,
+) {
+    let Some(mut found) = found else {
+        state.arrays.requeue(array, was_large);
+        state.loads_wait_since = Some(state.files.give_backs());
+        return;
+    };
+    state.arrays.set_version(array, found.version);
+    let end = match found.seen {
+        Ok(Seen::Array) => match take_runs(shared, state, array, &mut found) {
+            true => {
+                keep_record(shared, array, found.record);
+                ArrayState::Ready
+            }
+            false => return state.arrays.requeue(array, was_large),
+        },
+        Ok(Seen::Alias) => match target(shared.array_uri(array), found.alias, why) {
+            Ok(target) => {
+                state.arrays.set_target(array, &target);
+                ArrayState::Alias
+            }
+            Err(status) => ArrayState::Failed(status),
+        },
+        Ok(Seen::Parts(count)) => {
+            shared.views.records.write(array.at(), found.record);
+            return parts::begin(state, array, count, was_large);
+        }
+        Ok(Seen::TooLarge | Seen::Group(_)) => return state.arrays.requeue(array, true),
+        Err(status) => ArrayState::Failed(status),
+    };
+    let is_lookup = end != ArrayState::Alias;
+    shared.stats.array_meta_misses.fetch_add(u64::from(is_lookup), Relaxed);
+    state.arrays.finish(array, end, why);
+    state.plan_wanted = true;
+}
+
+/// Gives an array a place for the runs of its grid, if it has any; false while there is none.
+fn take_runs(shared: &Shared, state: &mut State, array: ArraySlot, found: &mut Found<'_>) -> bool {
+    let count = found.record.runs_used();
+    if count == 0 {
+        return true;
+    }
+    let State { arrays, edges, .. } = state;
+    let owner = (array, arrays.id(array));
+    let needs_rows = &mut |slot, id, must_go| arrays.needs_rows(slot, id, must_go);
+    let Some(first) = edges.rows.take(owner, count, needs_rows) else {
+        edges.rows.waits_since = Some(arrays.uses_ended());
+        return false;
+    };
+    let rows = shared.claim_edges(first as usize, count as usize);
+    rows.copy_from_slice(&found.edges[..count as usize]);
+    found.record.bind_edges(rows);
+    true
+}
+
+fn target(uri: &str, alias: &Uri, why: &mut Why) -> Result<Target, Status> {
+    Target::of(uri, alias.as_str()).ok_or_else(|| {
+        let text = "what it stands for goes on in more bytes than";
+        let uri = Tail(uri, SHOWN_BYTES);
+        fail!(why, Unsupported, "{uri}: {text} {ENTRY_PATH_BYTES}: name an array")
+    })
+}
+
+fn keep_record(shared: &Shared, array: ArraySlot, mut record: ArrayRecord) {
     record.give_axis();
     shared.views.records.write(array.at(), record);
     if let Some(refusals) = shared.views.refusals.get(array.at()) {
         refusals.store(0, Relaxed);
     }
-}
-
-fn settle(
-    state: &mut State,
-    array: ArraySlot,
-    was_large: bool,
-    loaded: Option<(Result<Seen, Status>, Option<Version>)>,
-    why: &Why,
-) {
-    let Some((seen, version)) = loaded else {
-        state.arrays.requeue(array, was_large);
-        state.loads_wait_since = Some(state.files.give_backs());
-        return;
-    };
-    state.arrays.set_version(array, version);
-    let end = match seen {
-        Ok(Seen::Array) => ArrayState::Ready,
-        Ok(Seen::Alias) => ArrayState::Alias,
-        Ok(Seen::Parts(count)) => return parts::begin(state, array, count, was_large),
-        Ok(Seen::TooLarge | Seen::Group(_)) => return state.arrays.requeue(array, true),
-        Err(status) => ArrayState::Failed(status),
-    };
-    state.arrays.finish(array, end, why);
-    state.plan_wanted = true;
 }
 
 /// Logs, once for each array, that its elements come out packed; `why` says why that is not known.

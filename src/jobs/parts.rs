@@ -67,14 +67,11 @@ fn settle(shared: &Shared, state: &mut State, failed: Option<(u32, Status, Why)>
 pub fn begin(state: &mut State, array: ArraySlot, count: u32, was_large: bool) {
     let id = state.arrays.id(array);
     let (arrays, parts) = (&mut state.arrays, &mut state.parts);
-    let has_begun = parts.begin((array, id), count, &mut |slot, id| arrays.is_ready(slot, id))
-        || parts.begin((array, id), count, &mut |slot, id| arrays.forget_unpinned(slot, id));
-    if has_begun {
-        parts.waits_since = None;
-        return;
+    let needs_rows = &mut |slot, id, must_go| arrays.needs_rows(slot, id, must_go);
+    if !parts.begin((array, id), count, needs_rows) {
+        parts.rows.waits_since = Some(arrays.uses_ended());
+        arrays.requeue(array, was_large);
     }
-    parts.waits_since = Some(arrays.uses_ended());
-    arrays.requeue(array, was_large);
 }
 
 /// The next files whose headers nobody reads.

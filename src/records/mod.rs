@@ -297,11 +297,16 @@ impl ArrayRecord {
     /// Takes the runs that `file_grid` counts from out of `table`, which nobody changes while the
     /// record is used. Before that a rectilinear record answers no question about single files.
     pub fn bind_edges(&mut self, table: &'static [EdgeRun]) {
+        self.edges = &table[..self.runs_used() as usize];
+    }
+
+    /// How many runs of a table that is.
+    pub fn runs_used(&self) -> u32 {
         let used = self.file_grid[..self.axes()].iter().map(|grid| match grid {
             AxisGrid::Regular => 0,
             AxisGrid::Edges { first, count, .. } => first + count,
         });
-        self.edges = &table[..used.max().unwrap_or(0) as usize];
+        used.max().unwrap_or(0)
     }
 
     /// The record of file number `file`: the same array, but the extents, strides and bytes of a

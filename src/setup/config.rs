@@ -255,7 +255,8 @@ macro_rules! config_table {
             => Count "threads that decode; 0 = CPUs, on a device less two (short: --threads)";
         /// Metadata and index reads in flight.
         metadata_io_concurrency: u32 = 64, [1, 4096] => Count "metadata reads in flight";
-        /// Arrays whose metadata is cached.
+        /// Arrays whose metadata is cached; fewer if their rectilinear grids change the edge length
+        /// more than 192 times each.
         n_array_meta_cache: u32 = 64, [1, 1 << 20] => Count "cached arrays";
         /// Index pages that are cached, of 256 chunks each.
         n_shard_index_cache: u32 = 1024, [1, 1 << 24] => Count "cached index pages";

@@ -1,6 +1,7 @@
 //! A source gets a name, ways to look for it, and room for what is found.
 
-use crate::base::limits::URI_BYTES_MAX;
+use crate::base::arena::split_end;
+use crate::base::limits::{EDGE_RUNS_MAX, METADATA_SMALL_BYTES, URI_BYTES_MAX};
 use crate::base::status::{Status, Why};
 use crate::base::text::{Tail, Uri};
 use crate::base::version::Version;
@@ -10,6 +11,7 @@ use crate::read::{Access, SHOWN_BYTES};
 use crate::records::grid::EdgeRun;
 use crate::records::{ArrayRecord, DocumentKind};
 use core::fmt;
+use static_assertions::const_assert;
 
 /// A name to look for, and room for what is found.
 pub struct Look<'a> {
@@ -55,6 +57,19 @@ pub enum Seen {
     Group(DocumentKind),
     /// More than the buffer holds.
     TooLarge,
+}
+
+const_assert!(
+    METADATA_SMALL_BYTES > (EDGE_RUNS_MAX + 1) * size_of::<EdgeRun>() + size_of::<Uri>() + 4096
+);
+
+/// Cuts the places for runs and for a uri off the end of a block, which would be too much for the
+/// stack of what follows; None if they do not fit.
+#[inline(never)]
+pub fn split_block(block: &mut [u8]) -> Option<(&mut [u8], &mut [EdgeRun], &mut Uri)> {
+    let (block, edges) = split_end(block, EDGE_RUNS_MAX, EdgeRun::EMPTY)?;
+    let (buffer, alias) = split_end(block, 1, Uri::new())?;
+    Some((buffer, edges, alias.first_mut()?))
 }
 
 impl Look<'_> {

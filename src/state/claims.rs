@@ -6,10 +6,8 @@
 //! on: it lives in the job, and is gone with it.
 
 use crate::base::arena::{Claim, Region};
-use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
-use crate::base::limits::EDGE_RUNS_MAX;
+use crate::base::indexes::{BatchSlot, WaveIndex};
 use crate::base::math::index;
-use crate::base::text::Uri;
 use crate::cuda::Event;
 use crate::device::{SlabPart, Stream, UNIT_BYTES};
 use crate::read::Window;
@@ -146,16 +144,10 @@ impl Shared {
         unsafe { engine.shares(slot.0).view() }.as_chunks().0
     }
 
-    /// The place of the uri that the one whose metadata the caller loads may stand for.
-    pub fn claim_alias(&self, array: ArraySlot) -> &'static mut Uri {
-        // SAFETY: one job loads an array, and nobody reads the place before its entry is an Alias.
-        unsafe { &mut self.views.aliases.rows_mut(array.at(), 1)[0] }
-    }
-
-    /// The runs of the grid of an array whose metadata the caller loads.
-    pub fn claim_edges(&self, array: ArraySlot) -> &'static mut [EdgeRun] {
-        // SAFETY: one job loads an array, and its record, which names the runs, is written after.
-        unsafe { self.views.edges.rows_mut(array.at() * EDGE_RUNS_MAX, EDGE_RUNS_MAX) }
+    /// Rows of the table of runs, which an array that is being loaded has.
+    pub fn claim_edges(&self, first: usize, count: usize) -> &'static mut [EdgeRun] {
+        // SAFETY: the caller loads the array; the record, which names the runs, is written after.
+        unsafe { self.views.edges.rows_mut(first, count) }
     }
 
     /// Rows of the table of files, which an array that is being loaded has.

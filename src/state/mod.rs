@@ -35,6 +35,7 @@ use crate::chunk_cache::ChunkCache;
 use crate::cuda::{DeviceEngine, Fault, HAS_DEVICES};
 use crate::fail;
 use crate::intake::arrays::Arrays;
+use crate::intake::edges::EdgeTable;
 use crate::intake::parts::PartTable;
 use crate::intake::queue::Queue;
 use crate::read::{FileTable, FolderTable, PageCache, Requests, Windows};
@@ -173,6 +174,8 @@ pub struct State {
     /// Array metadata.
     pub arrays: Arrays,
     pub parts: PartTable,
+    /// Runs of rectilinear grids.
+    pub edges: EdgeTable,
     /// Files.
     pub files: FileTable,
     /// Parts of files that are mapped.
@@ -253,6 +256,7 @@ impl State {
             is_flushed: false,
             queue: Queue::carve(carver, ahead, settings.uri_pool_bytes, settings.takes_parts),
             arrays: Arrays::carve(carver, config.n_array_meta_cache),
+            edges: EdgeTable::carve(carver, config.n_array_meta_cache),
             parts: PartTable::carve(carver, config.max_npy_files),
             files: FileTable::carve(carver, config.n_chunk_layout_cache, files_max),
             windows: Windows::carve(carver, settings.windows),
@@ -291,11 +295,10 @@ impl State {
     pub fn views(&self) -> Views {
         Views {
             records: self.arrays.records.share(),
-            edges: self.arrays.edges.share(),
+            edges: self.edges.runs.share(),
             parts: self.parts.parts.share(),
             runs: self.parts.runs.share(),
             uris: self.arrays.uris.share(),
-            aliases: self.arrays.aliases.share(),
             boxes: self.slots.boxes.share(),
             fed: self.slots.fed.share(),
             rows: self.slots.rows.share(),
@@ -475,6 +478,7 @@ impl State {
         self.is_flushed = false;
         self.queue.clear();
         self.parts.reset();
+        self.edges.rows.waits_since = None;
         self.arrays.reset();
         self.files.reset();
         self.folders.clear();

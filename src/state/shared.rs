@@ -82,14 +82,12 @@ pub type Paddings = ArrayVec<Padding, { FIELDS_MAX as usize }>;
 /// Copies of the addresses of tables of the state, which are read without the lock.
 pub struct Views {
     pub records: Table<ArrayRecord>,
-    /// Runs of rectilinear grids, EDGE_RUNS_MAX for each record.
+    /// Runs of rectilinear grids.
     pub edges: Table<EdgeRun>,
     /// Files of arrays that lie in many, and their rows.
     pub parts: Table<Part>,
     pub runs: Table<EdgeRun>,
     pub uris: Table<Uri>,
-    /// The uris that those of aliases stand for.
-    pub aliases: Table<Uri>,
     pub boxes: Table<BoxRecord>,
     pub fed: Table<Fed>,
     /// Rows of batch slots.

@@ -136,10 +136,11 @@ impl State {
     }
 
     /// Whether metadata can be loaded now: some is asked for, and descriptors and rows of the
-    /// table of files are to be had.
+    /// tables of files and of runs are to be had.
     fn has_load(&self) -> bool {
         let is_short = self.loads_wait_since == Some(self.files.give_backs());
-        let is_full = self.parts.waits_since == Some(self.arrays.uses_ended());
+        let full = [self.parts.rows.waits_since, self.edges.rows.waits_since];
+        let is_full = full.contains(&Some(self.arrays.uses_ended()));
         self.arrays.has_queued() && !(is_short && self.files.leases() > 0) && !is_full
     }
 

@@ -4,7 +4,6 @@
 //! In: a config or a uri, and the caller's scratch block. Out: structs of the header, filled.
 
 use crate::base::abi::{self, ArrayInfo, FilesHook, Memory, SourceHook, write_text};
-use crate::base::arena::split_end;
 use crate::base::bill::Kind;
 use crate::base::limits::{EDGE_RUNS_MAX, FILE_CHUNK_BYTES, METADATA_BYTES_MAX, PARTS_MAX};
 use crate::base::math::align_up;
@@ -24,7 +23,7 @@ use crate::setup::settings::{Settings, settings_from_config};
 use crate::simd::FloatEnvironment;
 use crate::source::find::find;
 use crate::source::groups::{GroupPlace, list_nodes, read_group};
-use crate::source::look::{Look, Seen};
+use crate::source::look::{Look, Seen, split_block};
 use crate::source::parts::join_headers;
 use crate::source::zarr::{Entry, Group, NodeKind, describe, group_from_documents, normalize_uri};
 use crate::surface::entries::{EntryWriter, write_str};
@@ -232,12 +231,6 @@ fn fill_array(record: &ArrayRecord, info: &mut ArrayInfo) {
     write_text(&mut info.codecs, description.codecs.as_str());
 }
 
-/// Takes room for a uri off the end of a block: it is too much for the stack of what follows.
-#[inline(never)]
-fn split_uri(block: &mut [u8]) -> Option<(&mut [u8], &mut [Uri])> {
-    split_end(block, 1, Uri::new())
-}
-
 /// Reads what lies at `uri`; the uri of its document, which another one may stand for, is left in
 /// `normal`. `record` has the facts of an array; the document of a group, if the caller takes
 /// groups, lies at the start of `scratch`.
@@ -255,9 +248,7 @@ fn read<'a>(
     normalize_uri(uri, normal, why)?;
     store.refuse_scheme(normal.as_str(), why)?;
     let _float = FloatEnvironment::enter();
-    let ends = split_end(scratch, EDGE_RUNS_MAX, EdgeRun::EMPTY);
-    let (buffer, edges) = ends.unwrap_or((&mut [], &mut []));
-    let Some((buffer, [alias])) = split_uri(buffer) else {
+    let Some((buffer, edges, alias)) = split_block(scratch) else {
         return Err(fail!(why, Internal, "{uri}: the scratch block is too small for a uri"));
     };
     // Ends: what a uri stands for is longer than it, or names files by their numbers.

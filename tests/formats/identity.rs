@@ -7,9 +7,11 @@ use crate::common::drive::{
 };
 use crate::common::fixtures::{self, Scratch, Store};
 use crate::common::oracle::{Image, cast, has_cast};
+use crate::common::store::write_aged;
 use crate::common::synth::{ABSENT, Meta, index_bytes, shard_bytes};
+use std::fs;
 use std::sync::Arc;
-use wavetrain::config::{Config, THREADS_PUMP};
+use wavetrain::config::{Config, THREADS_OWN, THREADS_PUMP};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 
@@ -161,6 +163,46 @@ fn rectilinear_records_take_turns_in_a_cache_of_one() {
         config.n_chunk_layout_cache = 1;
         config.thread_mode = THREADS_PUMP;
     });
+}
+
+/// An array along one axis whose files are of one and of two elements in turn, 1,000 of them; the
+/// first nine exist, with elements from `first` on.
+fn array_of_many_runs(scratch: &Scratch, name: &str, first: u16) -> String {
+    let edges = format!("[[{}]]", ["1,2"; 500].join(","));
+    let meta = Meta { edges: Some(edges.leak()), ..Meta::u16(&[1500], &[1], None) };
+    let uri = meta.write(scratch, name, None);
+    fs::create_dir_all(scratch.path(name).join("c")).unwrap();
+    let mut next = first;
+    for file in 0..9 {
+        let elements = next..next + 1 + file % 2;
+        next = elements.end;
+        let bytes: Vec<u8> = elements.flat_map(u16::to_le_bytes).collect();
+        write_aged(&scratch.path(name).join(format!("c/{file}")), &bytes);
+    }
+    uri
+}
+
+#[test]
+fn arrays_of_more_runs_than_are_cached_take_turns() {
+    let scratch = Scratch::new();
+    // 1,000 runs each, where there is room for those of one array, or of three.
+    let uris: Vec<String> = (0..16u16)
+        .map(|n| array_of_many_runs(&scratch, &format!("a{n}"), 100 * n))
+        .chain([Meta::u16(&[13], &[13], None).write(&scratch, "plain", None)])
+        .collect();
+    let jobs: Vec<Job> = (0..200)
+        .map(|n| {
+            let at = n * 7 % uris.len();
+            let elements = (0..12u16).map(|i| if at == 16 { 7 } else { 100 * at as u16 + 1 + i });
+            let bytes = elements.flat_map(u16::to_le_bytes).collect();
+            Job::new(&uris[at], (vec![1], vec![13]), bytes)
+        })
+        .collect();
+    for (arrays, mode) in [(5, THREADS_OWN), (16, THREADS_OWN), (5, THREADS_PUMP)] {
+        let mut config = config(Dtype::U16, &[12], 4);
+        (config.n_array_meta_cache, config.thread_mode) = (arrays, mode);
+        stream(&config, &jobs);
+    }
 }
 
 #[test]

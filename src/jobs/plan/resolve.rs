@@ -55,8 +55,7 @@ impl Planner {
         match state.arrays.state(array) {
             ArrayState::Ready => return self.use_array(lock, guard, current, array),
             ArrayState::Alias => {
-                self.target.clear();
-                self.target.push_str(state.arrays.target(array).as_str());
+                state.arrays.read_target(array, &mut self.target);
                 current.is_alias = true;
                 self.current = Some(current);
             }
