@@ -44,8 +44,22 @@ pub fn shared_library() -> Option<&'static Path> {
     made.as_deref()
 }
 
-#[test]
-fn what_pytest_is_told_holds() {
+/// The files of tests/python, half of which each of two threads runs: a whole run would be the last
+/// that ends.
+fn files_of_tests(is_first_half: bool) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(header::root().join("tests/python")).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let tested = name.strip_prefix("test_").filter(|_| name.ends_with(".py"));
+        tested.is_some_and(|tested| (tested < "files") == is_first_half)
+    });
+    files.sort();
+    assert!(files.len() > 10, "{files:?}");
+    files
+}
+
+fn run_pytest(is_first_half: bool) {
     let Some(mut looks) = python() else { return };
     let needed = "import fsspec, hypothesis, numpy, pytest, zarr; zarr.create_array";
     let output = looks.args(["-c", needed]).output().unwrap();
@@ -59,17 +73,28 @@ fn what_pytest_is_told_holds() {
     if let Some(driver) = cuda_sim::library() {
         pytest.env("SIMULATED_DRIVER", driver);
     }
+    let place = if is_first_half { "pytest-first" } else { "pytest-second" };
     let output = pytest
         .args(["-X", "dev", "-W", "error", "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"])
-        .arg(header::root().join("tests/python"))
+        .args(files_of_tests(is_first_half))
         .env("WAVETRAIN_LIBRARY", library)
-        .current_dir(cc::folder("pytest"))
+        .current_dir(cc::folder(place))
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     println!("{text}");
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}\n{text}{complaint}", output.status);
+}
+
+#[test]
+fn what_pytest_is_told_holds_in_the_first_files() {
+    run_pytest(true);
+}
+
+#[test]
+fn what_pytest_is_told_holds_in_the_other_files() {
+    run_pytest(false);
 }
 
 #[test]
