@@ -145,11 +145,18 @@ impl Draft {
     }
 
     fn has_overlap(&mut self) -> bool {
-        let (covers, order) = (&*self.covers, &mut self.order[..self.count]);
-        order.iter_mut().zip(0..).for_each(|(at, number)| *at = number);
-        let field_of = |number: &u32| covers[*number as usize].field;
-        order.sort_unstable_by_key(field_of);
-        order.chunk_by_mut(|a, b| field_of(a) == field_of(b)).any(|run| meet_in(covers, run))
+        let (covers, order) = (&self.covers[..self.count], &mut *self.order);
+        let fields = covers.iter().map(|cover| cover.field + 1).max().unwrap_or(0);
+        (0..fields).any(|field| {
+            let mut boxes = 0;
+            for (cover, number) in covers.iter().zip(0..) {
+                if cover.field == field {
+                    order[boxes] = number;
+                    boxes += 1;
+                }
+            }
+            meet_in(covers, &mut order[..boxes])
+        })
     }
 }
 

@@ -369,21 +369,31 @@ impl Planner {
     fn write_order(&mut self, shared: &Shared, wave: WaveIndex, ops: u32) {
         let tables = &shared.tables;
         let base = shared.wave_row(wave, 0);
-        let mut before: Option<ReadOp> = None;
-        let mut rank = 0;
+        // The reads of a file follow each other: the next of each, and the limit of its reads.
+        let (next, limits) = (&mut *self.sorted, &mut *self.limits);
+        let (mut before, mut files) = (None, 0);
         for op in 0..ops {
             let read = tables.ops.read(base + op as usize);
-            let same = before
-                .is_some_and(|before| (before.array_id, before.file) == (read.array_id, read.file));
-            rank = if same { rank + 1 } else { 0 };
-            self.ranks[op as usize] = rank;
-            self.sorted[op as usize] = op;
-            before = Some(read);
+            let file = Some((read.array_id, read.file));
+            if before != file {
+                (before, next[files]) = (file, op);
+                files += 1;
+            }
+            limits[files - 1] = op + 1;
         }
-        let ranks = &*self.ranks;
-        self.sorted[..ops as usize].sort_unstable_by_key(|op| (ranks[*op as usize], *op));
-        for position in 0..ops as usize {
-            tables.order.write(base + position, self.sorted[position]);
+        let mut row = base;
+        while files > 0 {
+            let mut left = 0;
+            for file in 0..files {
+                let (op, limit) = (next[file], limits[file]);
+                tables.order.write(row, op);
+                row += 1;
+                if op + 1 < limit {
+                    (next[left], limits[left]) = (op + 1, limit);
+                    left += 1;
+                }
+            }
+            files = left;
         }
     }
 }

@@ -117,9 +117,10 @@ pub struct Planner {
     pub(super) placed: u64,
     /// Attempts to form a wave.
     pub attempts: u64,
-    /// Scratch of `form`: positions in the window, then ranks of reads.
+    /// Scratch of `form`: positions in the window; then the next read of each file, and the limit
+    /// of its reads.
     pub sorted: &'static mut [u32],
-    pub ranks: &'static mut [u32],
+    pub limits: &'static mut [u32],
 }
 
 impl Planner {
@@ -178,7 +179,7 @@ impl Planner {
             placed: 0,
             attempts: 0,
             sorted: carver.slice(Item::PlanWindow, chunks, &0),
-            ranks: carver.slice(Item::PlanWindow, chunks, &0),
+            limits: carver.slice(Item::PlanWindow, chunks, &0),
         }
     }
 
