@@ -75,6 +75,7 @@ PROGRAMS = {
     "large": ROWS,
     "far": ["wavetrain", "tensorstore"],
     "loops": ["wavetrain", "numpy-loop"],
+    "costs": ["wavetrain"],
 }
 # Those that the tables of rates are about.
 USUAL = ("volumes", "kinds", "ways")

@@ -12,6 +12,7 @@ want, u64 as it is. Families of lists:
     large   the same of a .npy file of 8 GB, of which half is in the page cache
     far     stores whose reads take 50 ms: many small arrays, and chunks that several boxes share
     loops   whole loops of Python: benches/loops.py
+    costs   samples so small that what a sample costs is nearly all there is
 """
 
 import json
@@ -122,6 +123,7 @@ ARRAYS = {
     "words": Array(words, (), npy_copies=1),
     "many_words": Array(words, (), npy_copies=78),
     "cubes": Array(grains, (16, 16, 16), arrays=400),
+    "strips": Array(grains, (16, 16, 16), arrays=5000),
     "far_volume": Array(volume, (32, 32, 32), zstd()),
     "cifar": Array(pictures, (), npy_copies=1),
 }
@@ -199,6 +201,14 @@ ROWS = {
         (*FAR_PEER, "--cache-bytes", str(64 << 20)),
     ),
     "cifar": Row(("cifar",), (1, 3, 32, 32), 3, 20_000, 128, "f32", "loops"),
+    "ones_random": Row(("words",), (1, 1), 1, 500_000, 256, family="costs"),
+    "ones_in_order": Row(("words",), (1, 1), 1, 500_000, 256, family="costs", is_in_order=True),
+    "cubes_8": Row(("tiny_raw",), (8, 8, 8), 3, 250_000, 64, family="costs"),
+    "rows_64_few": Row(("words",), (1, 32), 1, 500_000, 256, family="costs"),
+    "rows_64_many": Row(
+        ("strips",), (1, 1, 16), 1, 250_000, 256, family="costs", flags=("--n-array-meta-cache", "5000")
+    ),
+    "arrays_5000": Row(("strips",), (16, 16, 16), 3, 20_000, 32, family="costs", is_in_order=True),
 }
 
 
