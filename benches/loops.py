@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import wavetrain
 
 PAD = 4
 
@@ -43,9 +44,6 @@ def by_numpy(path, options, use):
 
 
 def by_wavetrain(path, options, use):
-    import wavetrain
-    from wavetrain import Field
-
     shape = wavetrain.array_info(path).shape
     order, places, steps = drawn(shape[0], options.seed)
     config = wavetrain.Config(
@@ -53,7 +51,7 @@ def by_wavetrain(path, options, use):
         drop_last=False,
         n_decode_threads=options.threads,
         backend="host",
-        fields=[Field("x", shape[1:], "f32", pad_mode="reflect")],
+        fields=[wavetrain.Field("x", shape[1:], "f32", pad_mode="reflect")],
     )
 
     zeros = np.zeros(len(order), np.int64)

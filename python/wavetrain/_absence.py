@@ -6,8 +6,6 @@ File systems raise it for more than absence: that of http, for one, for any fail
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import errno
 import sys
 from collections.abc import Mapping
@@ -19,7 +17,13 @@ ABSENT = (404, 410)  # statuses of HTTP
 DENIED = (401, 403, 407, 451)
 STATUSES = range(100, 600)
 DEPTH = 32  # exceptions of a chain that are looked at
-LATE = (asyncio.TimeoutError, concurrent.futures.TimeoutError)  # no OSError before Python 3.11
+if sys.version_info >= (3, 11):
+    LATE = (TimeoutError,)
+else:  # those of its own are no TimeoutError, and no OSError
+    import asyncio
+    import concurrent.futures
+
+    LATE = (TimeoutError, asyncio.TimeoutError, concurrent.futures.TimeoutError)
 
 
 def handled() -> BaseException | None:
