@@ -75,14 +75,19 @@ class Pipeline(Owned):
         self._orphans: list[Batch] = []  # popped by a call that an interrupt ended
         self._window = Window(config)  # pulled, and not in the lookahead yet
         loader = Loader(config, files, uris_of(fit))
-        loader.windows.append(self._window)
-        self._open, self._loader = loader, loader.handle
-        stats = self.stats()
-        self._backend, self._reason = stats.backend, stats.backend_text
-        self._device = self._find_device()
-        if self._device >= 0:
-            _lent.drivers[0] = config.cuda_driver
-            warn_of_other_devices(config, self._device)
+        try:
+            loader.windows.append(self._window)
+            stats = read_stats(loader.handle)
+            self._backend, self._reason = stats.backend, stats.backend_text
+            self._device = self._find_device()
+            if self._device >= 0:
+                _lent.drivers[0] = config.cuda_driver
+                warn_of_other_devices(config, self._device)
+            self._open, self._loader = loader, loader.handle
+        except BaseException:  # nobody has the pipeline, so nobody could close it
+            self._loader = 0
+            loader.close(CLOSE_S)
+            raise
 
     def _find_device(self) -> int:
         if self._backend is not Backend.CUDA:

@@ -1,13 +1,16 @@
-"""Ctrl-C is heard in every wait, and afterwards the pipeline goes on or closes. Each fact runs in
-a process of its own, with a time after which it counts as hung."""
+"""Ctrl-C is heard in every wait, and afterwards the pipeline goes on or closes. Facts run in
+processes of their own, with a time after which they count as hung."""
 
 from __future__ import annotations
 
+import gc
 import re
 import textwrap
 
 import pytest
-from cubes import run_program
+from cubes import config, run_program
+
+import wavetrain
 
 PRELUDE = """
 import itertools, os, signal, sys, threading, time
@@ -190,3 +193,16 @@ def test_ctrl_c_is_heard_in(fact, cube):
     meant = re.compile(r"close: reads, calls|release: batch \S+ is not held")
     complaints = [line for line in done.stderr.splitlines() if not meant.match(line)]
     assert not complaints, done.stderr
+
+
+@pytest.mark.parametrize("name", ["read_stats", "Pipeline._find_device"])
+def test_an_interrupt_behind_open_leaves_nothing_open(name, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"wavetrain._pipeline.{name}", interrupted)
+    before = set(wavetrain._pipeline.Loader.alive)
+    with pytest.raises(KeyboardInterrupt):
+        wavetrain.Pipeline(config())
+    gc.collect()  # a warning of one that is not closed is an error here
+    assert wavetrain._pipeline.Loader.alive == before
