@@ -253,9 +253,9 @@ tsan() {
     done
     # Single ones of other modules; those that build programs which no sanitizer is linked to; and one
     # whose cap on memory has no room for the larger stacks that threads have under a sanitizer.
-    for test in in_global_mode in_thread_local_mode side_by_side jobs_of_the_host a_host_that_only_looks a_close_ \
-        other_threads_enter a_box_whose_event boxes_of_every_grid named:: a_run_that_is_killed \
-        memory_that_is_not_there a_look_that_saw; do
+    for test in in_global_mode in_thread_local_mode side_by_side jobs_of_the_host \
+        a_host_that_only_looks a_close_ other_threads_enter a_box_whose_event boxes_of_every_grid \
+        named:: a_run_that_is_killed memory_that_is_not_there a_look_that_saw; do
         but="$but --skip $test"
     done
     # shellcheck disable=SC2046,SC2086 # lists of words
