@@ -248,8 +248,8 @@ tsan() {
     export TSAN_OPTIONS="$TSAN_OPTIONS:suppressions=$logs/tsan-suppressions"
     # The tests whose own threads meet in std: see the head.
     but=$sweep
-    for module in dlpack early extremes host host_hooks idle life metadata_files os_seam reads stress \
-        waits wakeups; do
+    for module in dlpack early extremes host host_hooks idle life metadata_files os_seam reads \
+        stress waits wakeups; do
         but="$but --skip $module::"
     done
     # Single ones of other modules; those that build programs which no sanitizer is linked to; and one
