@@ -127,7 +127,7 @@ pub struct Arrays {
     entries: &'static mut [Entry],
     /// Uris of the entries; written while loading begins, read while pinned.
     pub uris: Table<Uri>,
-    /// What aliases stand for.
+    /// Targets of aliases.
     targets: &'static mut [Target],
     /// Records of the entries; written while loading ends, read while pinned.
     pub records: Table<ArrayRecord>,

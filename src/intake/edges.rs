@@ -4,10 +4,10 @@
 use crate::base::arena::{Carver, Table};
 use crate::base::bill::Item;
 use crate::base::limits::EDGE_RUNS_MAX;
-use crate::intake::rows::Rows;
+use crate::intake::rows::RowRanges;
 use crate::records::grid::EdgeRun;
 
-/// Runs for each array that is cached: a few years of an axis of months along each of two axes.
+/// Runs for each array that is cached: of a daily axis in monthly chunks nineteen years.
 const RUNS_EACH: u32 = 192;
 
 /// See the module.
@@ -15,7 +15,7 @@ pub struct EdgeTable {
     /// The runs; written while an array is loaded, read while it is pinned.
     pub runs: Table<EdgeRun>,
     /// Whose they are.
-    pub rows: Rows,
+    pub rows: RowRanges,
 }
 
 impl EdgeTable {
@@ -24,7 +24,7 @@ impl EdgeTable {
         let (item, rows) = (Item::ArrayMetadata, (arrays * RUNS_EACH).max(EDGE_RUNS_MAX as u32));
         EdgeTable {
             runs: carver.table(item, u64::from(rows), &EdgeRun::EMPTY),
-            rows: Rows::carve(carver, item, rows, arrays),
+            rows: RowRanges::carve(carver, item, rows, arrays),
         }
     }
 }

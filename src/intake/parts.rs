@@ -1,7 +1,7 @@
 //! The table of files of arrays that lie in many: rows that arrays take when they are loaded.
 //!
 //! One such array is loaded at a time, by many workers, each of which reads the headers of some of
-//! its files. Rows are given up with the array that has them.
+//! its files. RowRanges are given up with the array that has them.
 //!
 //! In: numbers of files. Out: ranges of rows; slices of work. Invariant: rows of a range are
 //! written by those who load its array, and read once it is Ready.
@@ -10,7 +10,7 @@ use crate::base::arena::{Carver, Table};
 use crate::base::bill::Item;
 use crate::base::indexes::ArraySlot;
 use crate::base::status::{Status, Why};
-use crate::intake::rows::{IsNeeded, Rows};
+use crate::intake::rows::{IsNeeded, RowRanges};
 use crate::records::Part;
 use crate::records::grid::EdgeRun;
 
@@ -54,10 +54,10 @@ pub type Loaded = Result<(usize, usize), (Status, Why)>;
 pub struct PartTable {
     /// What is known of each file.
     pub parts: Table<Part>,
-    /// Rows of each file, and, once its array is loaded, of all before it.
+    /// RowRanges of each file, and, once its array is loaded, of all before it.
     pub runs: Table<EdgeRun>,
     /// Whose they are.
-    pub rows: Rows,
+    pub rows: RowRanges,
     /// A place of its own, because it is large and tables move on the stack as they are made.
     loading: &'static mut [Option<Loading>],
 }
@@ -70,7 +70,7 @@ impl PartTable {
         PartTable {
             parts: carver.table(item, u64::from(rows), &Part::EMPTY),
             runs: carver.table(item, u64::from(rows), &EdgeRun::EMPTY),
-            rows: Rows::carve(carver, item, rows, rows.min(ARRAYS_MAX)),
+            rows: RowRanges::carve(carver, item, rows, rows.min(ARRAYS_MAX)),
             loading: carver.slice_from(Item::Instance, 1, |_| None),
         }
     }

@@ -22,7 +22,7 @@ struct Range {
 pub type IsNeeded<'a> = &'a mut dyn FnMut(ArraySlot, u64, bool) -> bool;
 
 /// See the module.
-pub struct Rows {
+pub struct RowRanges {
     rows: u64,
     ranges: &'static mut [Range],
     used: usize,
@@ -32,12 +32,12 @@ pub struct Rows {
     pub waits_since: Option<u64>,
 }
 
-impl Rows {
+impl RowRanges {
     /// All `rows` are free; `arrays` have some at most at a time.
-    pub fn carve(carver: &mut Carver, item: Item, rows: u32, arrays: u32) -> Rows {
+    pub fn carve(carver: &mut Carver, item: Item, rows: u32, arrays: u32) -> RowRanges {
         let none = Range { array: ArraySlot(0), array_id: 0, first: 0, count: 0 };
         let ranges = carver.slice(item, u64::from(arrays), &none);
-        Rows { rows: u64::from(rows), ranges, used: 0, next: 0, waits_since: None }
+        RowRanges { rows: u64::from(rows), ranges, used: 0, next: 0, waits_since: None }
     }
 
     /// The first of `count` rows that an array gets, at least one. If there is no room, arrays that
@@ -101,13 +101,13 @@ mod tests {
     use super::*;
 
     /// The array of that identity takes rows, while those that `needed` names keep theirs.
-    fn take(rows: &mut Rows, id: u64, count: u32, needed: &[u64]) -> Option<u32> {
+    fn take(rows: &mut RowRanges, id: u64, count: u32, needed: &[u64]) -> Option<u32> {
         let is_needed = &mut |_, id, must_go: bool| !must_go || needed.contains(&id);
         rows.take((ArraySlot(id as u32), id), count, is_needed)
     }
 
-    fn rows(count: u32) -> Rows {
-        Rows::carve(&mut Carver::leaked(1 << 20), Item::PartTable, count, 8)
+    fn rows(count: u32) -> RowRanges {
+        RowRanges::carve(&mut Carver::leaked(1 << 20), Item::PartTable, count, 8)
     }
 
     #[test]

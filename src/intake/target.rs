@@ -16,8 +16,7 @@ impl Target {
     /// The empty uri.
     pub const NONE: Target = Target { shared: 0, rest: Text::new() };
 
-    /// What the alias `uri` stands for; None if it differs from that in more bytes than there is
-    /// room for.
+    /// The target of the alias `uri`; None if there is no room for the bytes in which they differ.
     pub fn of(uri: &str, target: &str) -> Option<Target> {
         let pairs = uri.bytes().zip(target.bytes());
         let shared = target.floor_char_boundary(pairs.take_while(|(a, b)| a == b).count());

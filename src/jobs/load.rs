@@ -28,7 +28,7 @@ use crate::state::shared::Shared;
 use crate::state::worker::Worker;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// What was found at a uri.
+/// A finding at a uri.
 struct Found<'w> {
     seen: Result<Seen, Status>,
     record: ArrayRecord,
@@ -144,7 +144,7 @@ fn settle(
     state.plan_wanted = true;
 }
 
-/// Gives an array a place for the runs of its grid, if it has any; false while there is none.
+/// Gives an array a place for the runs of its grid, if it has any; false while none is free.
 fn take_runs(shared: &Shared, state: &mut State, array: ArraySlot, found: &mut Found<'_>) -> bool {
     let count = found.record.runs_used();
     if count == 0 {
