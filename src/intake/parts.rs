@@ -1,7 +1,7 @@
 //! The table of files of arrays that lie in many: rows that arrays take when they are loaded.
 //!
 //! One such array is loaded at a time, by many workers, each of which reads the headers of some of
-//! its files. RowRanges are given up with the array that has them.
+//! its files. Rows are given up with the array that has them.
 //!
 //! In: numbers of files. Out: ranges of rows; slices of work. Invariant: rows of a range are
 //! written by those who load its array, and read once it is Ready.
@@ -54,7 +54,7 @@ pub type Loaded = Result<(usize, usize), (Status, Why)>;
 pub struct PartTable {
     /// What is known of each file.
     pub parts: Table<Part>,
-    /// RowRanges of each file, and, once its array is loaded, of all before it.
+    /// Rows of each file, and, once its array is loaded, of all before it.
     pub runs: Table<EdgeRun>,
     /// Whose they are.
     pub rows: RowRanges,
