@@ -120,11 +120,14 @@ _END_OF_CAPSULE_AT = ctypes.cast(_END_OF_CAPSULE, ctypes.c_void_p)
 class OwnTensor(Owned):
     """A DLPack tensor that this module itself consumes: what keeps it keeps the slot."""
 
+    tensor = 0
+
     def __init__(self, tensor: int) -> None:
         self.tensor = tensor
 
     def __del__(self) -> None:
-        delete(self.tensor, b"dltensor_versioned")
+        if self.tensor:
+            delete(self.tensor, b"dltensor_versioned")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,11 +152,12 @@ class Taken(Owned):
     memory of the batch."""
 
     instead = "give batch.numpy().copy(), or batch.torch().clone(), of the batch or of its fields"
+    handle = ctypes.c_uint64()  # 0: not popped, or given back
 
     def __init__(
         self, loader: int, handle: ctypes.c_uint64, number: int, capsules: dict[int, list[Any]]
     ) -> None:
-        self._loader, self.handle = loader, handle  # 0: not popped, or given back
+        self._loader, self.handle = loader, handle
         self._number, self._capsules = number, capsules  # of the field; of all, by number
 
     def _view(self) -> _native.BatchView:

@@ -167,18 +167,6 @@ class Fed:
         ]
 
 
-class Held(Owned):
-    """The buffer of an object, which stays as it is until this is gone."""
-
-    def __init__(self, given: Any, flags: int) -> None:
-        self.view = Buffer()
-        python.PyObject_GetBuffer(given, ctypes.byref(self.view), flags)
-
-    def __del__(self) -> None:
-        if self.view.owner:
-            python.PyBuffer_Release(ctypes.byref(self.view))
-
-
 class Buffer(ctypes.Structure):
     """Py_buffer of the stable ABI."""
 
@@ -204,6 +192,20 @@ class Buffer(ctypes.Structure):
         ("suboffsets", ctypes.c_void_p),
         ("internal", ctypes.c_void_p),
     ]
+
+
+class Held(Owned):
+    """The buffer of an object, which stays as it is until this is gone."""
+
+    view = Buffer()
+
+    def __init__(self, given: Any, flags: int) -> None:
+        self.view = Buffer()
+        python.PyObject_GetBuffer(given, ctypes.byref(self.view), flags)
+
+    def __del__(self) -> None:
+        if self.view.owner:
+            python.PyBuffer_Release(ctypes.byref(self.view))
 
 
 python.PyObject_GetBuffer.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]

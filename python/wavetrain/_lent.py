@@ -74,12 +74,14 @@ class Gpu(Owned):
 class Event(Owned):
     """What is queued on a stream so far; the driver has it as long as this lives."""
 
+    handle = 0
+
     def __init__(self, gpu: Gpu, stream: int) -> None:
         self.gpu, self.handle = gpu, gpu.made("cuEventCreate", NO_TIMES)
         gpu.inside("cuEventRecord", ctypes.c_void_p(self.handle), ctypes.c_void_p(stream))
 
     def __del__(self) -> None:
-        if getattr(self, "handle", 0):
+        if self.handle:
             # At the end of a process, or in a fork of one, the driver may be gone before this.
             with contextlib.suppress(ValueError):
                 self.gpu.inside("cuEventDestroy_v2", ctypes.c_void_p(self.handle))

@@ -62,9 +62,9 @@ class Pipeline(Owned):
     """
 
     instead = "open one where it is used, with the same Config, which can be"
+    _loader = 0  # not open
 
     def __init__(self, config: Config, *, files: Any = None, fit: Iterable[Any] = ()) -> None:
-        self._loader = 0
         given: Any = config
         if not isinstance(given, Config):
             raise TypeError(f"config must be a wavetrain.Config (got {given!r})")
@@ -129,7 +129,7 @@ class Pipeline(Owned):
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_loader", 0):
+        if self._loader:
             try:
                 warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=1, source=self)
             finally:  # where warnings are errors too

@@ -112,16 +112,29 @@ def test_a_copy_of_a_loader_has_a_place_of_its_own(how):
             assert tags(next(iteration)) == (6, 7)
 
 
-def test_all_that_ends_something_is_not_copied():
-    found = []
+def enders():
+    """Every class of the package that ends something with itself."""
     for module in pkgutil.iter_modules(wavetrain.__path__):
         if module.name == "torch":  # which may not be there; its classes end nothing
             continue
         for kind in vars(importlib.import_module(f"wavetrain.{module.name}")).values():
-            if inspect.isclass(kind) and "__del__" in vars(kind) and kind.__name__ != "Report":
-                found.append(kind.__name__)
-                assert issubclass(kind, Owned), kind
-    assert {"Batch", "Pipeline", "OwnTensor", "Event", "Held"} <= {*found}
+            if not inspect.isclass(kind) or kind.__module__ != f"wavetrain.{module.name}":
+                continue
+            if "__del__" in vars(kind) and kind.__name__ != "Report":
+                yield kind
+
+
+def test_all_that_ends_something_is_not_copied():
+    kinds = [*enders()]
+    assert all(issubclass(kind, Owned) for kind in kinds), kinds
+    assert {"Batch", "Pipeline", "OwnTensor", "Event", "Held"} <= {kind.__name__ for kind in kinds}
+
+
+@pytest.mark.parametrize("kind", [*enders()], ids=lambda kind: kind.__name__)
+def test_all_that_an_interrupt_left_unmade_ends_in_silence(kind):
+    made = kind.__new__(kind)
+    del made  # what its end raises is an error here
+    gc.collect()
 
 
 # ---- numpy --------------------------------------------------------------------------------------
