@@ -1277,13 +1277,15 @@ typedef struct wavetrain_config {
      * system's, and no part of a budget. [0] */
     uint32_t map_uncompressed;
 
-    /* Not built yet, but for map_bytes_max: another value than the default is UNSUPPORTED by
-     * name. */
+    /* Not built yet, but for map_bytes_max and n_readers: another value than the default is
+     * UNSUPPORTED by name. */
     uint32_t saturate; /* 1: casts to integers clamp and truncate; NaN is 0. Not built yet. [0] */
     /* Address space for mapped files, taken at open if map_uncompressed = 1: windows of 1 GiB,
      * which pass to other files by last use. 1 GiB to 65536 GiB. [64 GiB] */
     uint64_t map_bytes_max;
-    uint32_t n_readers; /* Calls of read_into that work at a time. Not built yet. [8] */
+    /* Calls of read_into that work at a time; others wait in order. 0: read_into is INVALID, and
+     * takes no memory. Up to 1,024. [8] */
+    uint32_t n_readers;
     uint32_t lent_slots; /* n: records for n lent slots, and no other slots. Not built yet. [0] */
     uint32_t trace_events; /* Places in the ring of events. Not built yet. [0] */
     uint32_t max_indices_per_sample; /* Most indices in the lists of a sample. Not built yet. [0] */
@@ -1423,6 +1425,33 @@ wavetrain_status wavetrain_push(wavetrain_loader loader, const wavetrain_sample 
 wavetrain_status wavetrain_push_table(wavetrain_loader loader, const wavetrain_column *columns,
                                       uint32_t n_columns, uint32_t column_bytes, size_t count,
                                       const uint64_t *tags, uint64_t timeout_ns, size_t *taken);
+
+/* Reads one box into host memory of yours, from any thread, and waits for it: no slot, batch or
+ * order has a part in it, and on a device neither has that. A runtime that owns the memory a box
+ * must end in fills it in place this way.
+ * box: a box of a uri, box_bytes is sizeof(wavetrain_box). Its field gives the element type and
+ * the padding; of RAW each array's own elements are copied, whatever dtype_bytes is. Its extents are
+ * any: at, axes and tensor must be 0. target: where its first place goes, of any alignment; strides:
+ * bytes from one place to the next along each axis of the box, in any order, below 0 backwards; NULL:
+ * row-major without gaps. Places must not overlap. target_bytes: how many bytes may be written, from
+ * the lowest place to behind the highest. No other byte is written, nor read; after a failure the
+ * places hold anything.
+ * What is not compressed is read straight into the target, and all else is decoded and scattered
+ * there. The call is a batch of its own where versions of files are looked at. n_readers calls work
+ * at a time, others wait in order. The calling thread works as well, with the scratch of a decoding
+ * thread that sleeps; without threads of ours (PUMP, HOOK) as in pop. Decoded chunks are cached
+ * behind those that queued samples will use.
+ * After timeout_ns (WAVETRAIN_POP_TIMEOUT: that of the config), a reset or close it returns as soon
+ * as nothing writes to the target any more, and nothing does later: it waits for copies and reads
+ * into the target, but for no other read.
+ * OK. STARVED: not complete in time, or AGAIN if timeout_ns is 0. AGAIN: a reset ended the read, or
+ * must be called again first. INVALID, RANK, UNSUPPORTED: the box, the target or the strides will
+ * not do, or n_readers is 0. What depends on the store, as of pop: its error, which is no error of
+ * the stream; an error of the stream, on the other hand, is none of a read. SHUTDOWN. */
+wavetrain_status wavetrain_read_into(wavetrain_loader loader, const wavetrain_box *box,
+                                     size_t box_bytes, void *target, uint64_t target_bytes,
+                                     const int64_t *strides, uint64_t timeout_ns,
+                                     wavetrain_error *error);
 
 /* Says that the samples so far are all, for now: a batch that is not full comes out with less
  * samples (drop_last = 1: is discarded), and after the last batch pop returns END. The next push

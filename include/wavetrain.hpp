@@ -918,6 +918,23 @@ public:
                                     static_cast<std::uint32_t>(columns.size()), sizeof(column),
                                     tags.size(), tags.data(), timeout_ns, &taken);
     }
+    /* wavetrain_read_into: row-major, and the same with bytes from place to place. */
+    status read_into(const wavetrain_box &from, void *target, std::uint64_t target_bytes,
+                     std::uint64_t timeout_ns = WAVETRAIN_POP_TIMEOUT,
+                     error *why = nullptr) noexcept {
+        return read_into(from, target, target_bytes, {}, timeout_ns, why);
+    }
+    /* INVALID where the strides are not one for each axis of the box. */
+    status read_into(const wavetrain_box &from, void *target, std::uint64_t target_bytes,
+                     span<const std::int64_t> strides,
+                     std::uint64_t timeout_ns = WAVETRAIN_POP_TIMEOUT,
+                     error *why = nullptr) noexcept {
+        if (strides.size() != 0 && strides.size() != from.rank)
+            return WAVETRAIN_INVALID;
+        const std::int64_t *steps = strides.size() == 0 ? nullptr : strides.data();
+        return wavetrain_read_into(handle_, &from, sizeof from, target, target_bytes, steps,
+                                   timeout_ns, why);
+    }
     status flush() noexcept { return wavetrain_flush(handle_); }
 
     /* Takes the next batch. The batch that `out` held is given back first. Waits up to

@@ -1234,6 +1234,7 @@ FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("wavetrain_close", c_int32, [c_uint64, c_uint64, c_void_p]),
     ("wavetrain_push", c_int32, [c_uint64, c_void_p, c_size_t, c_size_t, c_uint64, c_void_p]),
     ("wavetrain_push_table", c_int32, [c_uint64, c_void_p, c_uint32, c_uint32, c_size_t, c_void_p, c_uint64, c_void_p]),
+    ("wavetrain_read_into", c_int32, [c_uint64, c_void_p, c_size_t, c_void_p, c_uint64, c_void_p, c_uint64, c_void_p]),
     ("wavetrain_flush", c_int32, [c_uint64]),
     ("wavetrain_pop", c_int32, [c_uint64, c_uint64, c_void_p, c_void_p]),
     ("wavetrain_batch_info", c_int32, [c_uint64, c_uint64, c_uint32, c_void_p]),

@@ -49,7 +49,7 @@ LIMITS = {
     "map_uncompressed": (0, 0, 1),
     "saturate": (0, 0, 4294967295),
     "map_bytes_max": (68719476736, 1073741824, 70368744177664),
-    "n_readers": (8, 0, 4294967295),
+    "n_readers": (8, 0, 1024),
     "lent_slots": (0, 0, 4294967295),
     "trace_events": (0, 0, 4294967295),
     "max_indices_per_sample": (0, 0, 4294967295),

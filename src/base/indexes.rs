@@ -27,6 +27,23 @@ index_types! {
     FileSlot
 }
 
+/// What is planned and read beside each other: neither waits for the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lane {
+    /// The samples that are pushed, in order.
+    Samples,
+    /// The boxes that callers read into memory of their own.
+    Readers,
+}
+
+/// How many lanes there are.
+pub const LANES: usize = 2;
+
+impl Lane {
+    /// Both.
+    pub const ALL: [Lane; LANES] = [Lane::Samples, Lane::Readers];
+}
+
 impl ArraySlot {
     /// Of what is no array's.
     pub const NONE: ArraySlot = ArraySlot(u32::MAX);

@@ -131,6 +131,9 @@ pub const HOOK_STACK_BYTES_MAX: u64 = 1 << 30;
 /// Most threads of either kind.
 pub const THREADS_MAX: u32 = 1024;
 
+/// Most calls of read_into that work at a time.
+pub const READERS_MAX: u32 = 1024;
+
 /// Largest number of bytes that a well-formed compressed chunk of `chunk_bytes` may take: bounds of
 /// zstd and lz4 are n + n/256 and n + n/255 plus headers, deflate adds 5 bytes per stored block,
 /// c-blosc stores a chunk that would grow; the constant covers small chunks with extra frames,

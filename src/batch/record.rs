@@ -43,6 +43,60 @@ pub enum SlotState {
     Exported,
     /// Nobody's, once the device has done what was queued before.
     Fenced,
+    /// A box that a caller waits for and that is not planned yet.
+    Queued,
+    /// A box whose caller has left: nobody's, once nothing of it is under way.
+    Dropped,
+}
+
+/// How many slots there are: those of batches come first, then those of boxes that are read into
+/// memory of callers, each of which is a batch of one sample of one box.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotCounts {
+    /// Batches that have memory at a time.
+    pub places: u32,
+    /// Batches that may be begun without.
+    pub early: u32,
+    /// Boxes that are read into memory of callers at a time.
+    pub readers: u32,
+    /// Samples of a batch.
+    pub samples: u32,
+}
+
+impl SlotCounts {
+    /// Slots of batches.
+    pub fn batches(&self) -> u32 {
+        self.places + self.early
+    }
+
+    /// Slots of all kinds.
+    pub fn all(&self) -> u32 {
+        self.batches() + self.readers
+    }
+
+    /// The slot of reader `number`.
+    pub fn slot_of(&self, number: u32) -> BatchSlot {
+        BatchSlot(self.batches() + number)
+    }
+
+    /// The number of the reader that a slot is, if it is one.
+    pub fn reader(&self, slot: BatchSlot) -> Option<u32> {
+        slot.0.checked_sub(self.batches())
+    }
+
+    /// Rows of tables that have `each` rows for a sample, but one for a reader.
+    pub fn rows(&self, each: u32) -> u64 {
+        u64::from(self.batches()) * u64::from(self.samples * each) + u64::from(self.readers)
+    }
+
+    /// The row of number `number` of a slot in such a table.
+    pub fn row(&self, (slot, number): (BatchSlot, u32), each: u32) -> usize {
+        let of_batch = (self.samples * each) as usize;
+        match self.reader(slot) {
+            None => slot.at() * of_batch + number as usize,
+            Some(reader) => self.batches() as usize * of_batch + reader as usize,
+        }
+    }
 }
 
 /// The rows that a sample has.
@@ -84,6 +138,8 @@ pub(super) struct SlotRecord {
     pub(super) next_tensor: u16,
     /// Tensor records of each field that live, as bits. None unless tensors hold the slot.
     pub(super) tensors: [u8; FIELDS_MAX as usize],
+    /// The number of its turn: batches and boxes of readers begin one after the other.
+    pub(super) turn: u64,
     /// The time at which its batch was popped, if tensors hold it.
     pub(super) popped_ns: u64,
 }
@@ -96,7 +152,7 @@ const_assert!(offset_of!(SlotRecord, sample_count) == 24);
 const_assert!(offset_of!(SlotRecord, failed_samples) == 28);
 const_assert!(offset_of!(SlotRecord, pass) == 32);
 // No byte of it is padding.
-const_assert!(size_of::<SlotRecord>() == 32 + size_of::<Progress>() + 32 + FIELDS_MAX as usize);
+const_assert!(size_of::<SlotRecord>() == 32 + size_of::<Progress>() + 40 + FIELDS_MAX as usize);
 
 impl SlotRecord {
     /// Tensors of all fields that live.
@@ -113,40 +169,51 @@ impl SlotRecord {
     pub(super) fn is_stream(&self) -> bool {
         !self.is_kept() && !matches!(self.state, SlotState::Free | SlotState::Fenced)
     }
+
+    /// Whether it is being planned or filled.
+    pub(super) fn is_filling(&self) -> bool {
+        matches!(self.state, SlotState::Filling | SlotState::Dropped)
+    }
 }
+
+/// Words of a reader: a tag and a status.
+const READER_WORDS: usize = 2;
 
 /// The rows of all slots.
 pub struct SlotRows {
     words: Table<u64>,
-    /// The end of each kind of rows among those of a slot, in words.
+    /// The end of each kind of rows among those of a slot, in words; of a reader the first two.
     ends: [usize; 4],
+    counts: SlotCounts,
     /// The number of the memory of each slot. Apart from the rest: it is read of all slots as long
     /// as one is kept.
     places: Table<u64>,
 }
 
 impl SlotRows {
-    /// Rows of `count` slots of so many samples.
+    /// Rows of so many slots.
     #[inline(never)] // as Carver::place
-    pub fn carve(
-        carver: &mut Carver,
-        (count, samples): (u32, u32),
-        per_sample: &PerSample,
-    ) -> SlotRows {
-        let (samples, digests) = (samples as usize, per_sample.digests as usize);
+    pub fn carve(carver: &mut Carver, counts: SlotCounts, per_sample: &PerSample) -> SlotRows {
+        let (samples, digests) = (counts.samples as usize, per_sample.digests as usize);
         let extents = samples * per_sample.filled_shape as usize;
         let mut end = 0;
-        let counts = [samples, samples.div_ceil(2), extents, (samples + 1) * digests];
-        let ends = counts.map(|count| {
+        let kinds = [samples, samples.div_ceil(2), extents, (samples + 1) * digests];
+        let ends = kinds.map(|count| {
             end += count;
             end
         });
         let mut table = |words: u64| carver.table(Item::BatchStates, words, &0);
-        let count = u64::from(count);
-        SlotRows { words: table(count * end as u64), ends, places: table(count) }
+        let batches = u64::from(counts.batches());
+        let words = batches * end as u64 + READER_WORDS as u64 * u64::from(counts.readers);
+        SlotRows { words: table(words), ends, counts, places: table(batches) }
     }
 
     fn part(&self, slot: BatchSlot, kind: usize) -> Table<u64> {
+        if let Some(reader) = self.counts.reader(slot) {
+            assert!(kind < READER_WORDS);
+            let readers = self.counts.batches() as usize * self.ends[3];
+            return self.words.part(readers + reader as usize * READER_WORDS + kind, 1);
+        }
         let first = if kind == 0 { 0 } else { self.ends[kind - 1] };
         self.words.part(slot.at() * self.ends[3] + first, self.ends[kind] - first)
     }

@@ -9,7 +9,8 @@
 //!   └──────────────────────────────────────────────────────────────┴─────────┘ ◀─────┘
 //! ```
 //!
-//! What passes do to a batch that is Finishing is told in `pieces`.
+//! What passes do to a batch that is Finishing is told in `pieces`. Behind the slots of batches lie
+//! those of boxes that are read into memory of callers, which `readers` tells of.
 //! A slot that is released while tensors of it live is Exported, and Releasing again with the last
 //! of them. One in device memory is Fenced before it is Free: until the device has done what was
 //! queued on it. Reset frees what was not popped. `remaining` counts what is missing: one for the
@@ -29,7 +30,7 @@ use crate::base::cache::hash_words;
 use crate::base::indexes::BatchSlot;
 use crate::base::limits::TENSORS_PER_SLOT;
 use crate::base::status::{Failure, Status};
-pub use crate::batch::record::{PerSample, SlotState};
+pub use crate::batch::record::{PerSample, SlotCounts, SlotState};
 use crate::batch::record::{SlotRecord, SlotRows};
 use crate::records::{BoxRecord, Destination, Fed};
 use core::ops::Range;
@@ -41,57 +42,51 @@ pub struct Slots {
     pub(super) waiting: [u64; 2],
     failures: &'static mut [Failure],
     /// Chunk number of the failure of each sample, u64::MAX while it has none.
-    failed_chunks: &'static mut [u64],
+    pub(super) failed_chunks: &'static mut [u64],
     /// Tags, status codes and other facts of each sample.
     pub rows: SlotRows,
     /// Boxes of the samples, as many for each as one may have, slot by slot.
     pub boxes: Table<BoxRecord>,
     /// The tensors of the boxes, likewise; none if no box may be a tensor.
     pub fed: Table<Fed>,
-    samples_per_batch: u32,
-    /// Memories of a batch.
-    places: u32,
-    /// Those that are free, as bits.
+    /// How many there are of each kind.
+    pub counts: SlotCounts,
+    /// Memories of a batch that are free, as bits.
     free_places: u64,
     next_begin: u64,
     /// Batches before this one have, or had, memory.
     next_place: u64,
     next_pop: u64,
+    pub(super) next_turn: u64,
     /// Set in tokens, so that the number of another loader's batch is refused.
     token_key: u64,
 }
 
 impl Slots {
-    /// `places` free slots, each with the memory of a batch, and `early` without.
+    /// Free slots, and so many memories of a batch.
     #[inline(never)] // as Carver::place
-    pub fn carve(
-        carver: &mut Carver,
-        (places, early, samples_per_batch): (u32, u32, u32),
-        per_sample: &PerSample,
-    ) -> Slots {
-        let count = places + early;
-        assert!(places > 0 && count <= u64::BITS);
-        let samples = count as u64 * samples_per_batch as u64;
-        let boxes = samples * per_sample.boxes as u64;
+    pub fn carve(carver: &mut Carver, counts: SlotCounts, per_sample: &PerSample) -> Slots {
+        assert!(counts.places > 0 && counts.batches() <= u64::BITS);
+        let (all, samples) = (u64::from(counts.all()), counts.rows(1));
+        let boxes = counts.rows(per_sample.boxes);
         Slots {
-            slots: carver.slice(Item::BatchStates, count as u64, &SlotRecord::default()),
+            slots: carver.slice(Item::BatchStates, all, &SlotRecord::default()),
             waiting: [0; 2],
-            failures: carver
-                .slice_from(Item::BatchStates, count as u64, |_| Failure::new(Status::Ok)),
+            failures: carver.slice_from(Item::BatchStates, all, |_| Failure::new(Status::Ok)),
             failed_chunks: carver.slice(Item::BatchStates, samples, &u64::MAX),
-            rows: SlotRows::carve(carver, (count, samples_per_batch), per_sample),
+            rows: SlotRows::carve(carver, counts, per_sample),
             boxes: carver.table(Item::BatchStates, boxes, &BoxRecord::EMPTY),
             fed: carver.table(
                 Item::BatchStates,
                 if per_sample.takes_fed { boxes } else { 0 },
                 &Fed::NOTHING,
             ),
-            samples_per_batch,
-            places,
-            free_places: u64::MAX >> (u64::BITS - places),
+            counts,
+            free_places: u64::MAX >> (u64::BITS - counts.places),
             next_begin: 0,
             next_place: 0,
             next_pop: 0,
+            next_turn: 0,
             token_key: 0,
         }
     }
@@ -104,17 +99,22 @@ impl Slots {
 
     /// Index of a sample in the tables.
     pub fn row(&self, slot: BatchSlot, sample: u32) -> usize {
-        slot.at() * self.samples_per_batch as usize + sample as usize
+        self.counts.row((slot, sample), 1)
     }
 
-    /// All slots.
+    /// All slots of batches.
     pub fn each(&self) -> impl Iterator<Item = BatchSlot> + use<> {
-        (0..self.slots.len() as u32).map(BatchSlot)
+        (0..self.counts.batches()).map(BatchSlot)
+    }
+
+    /// Their records.
+    fn batches(&self) -> &[SlotRecord] {
+        &self.slots[..self.counts.batches() as usize]
     }
 
     /// Number of batches that there is memory for.
     pub fn count(&self) -> u32 {
-        self.places
+        self.counts.places
     }
 
     /// How many of their memories are free.
@@ -122,9 +122,12 @@ impl Slots {
         self.free_places.count_ones()
     }
 
-    /// Batches before this one are not early.
-    pub fn next_place(&self) -> u64 {
-        self.next_place
+    /// Batches whose turn came before this one are not early.
+    pub fn placed_turn(&self) -> u64 {
+        let is_next = |slot: &&SlotRecord| {
+            slot.state == SlotState::Filling && slot.batch_id == self.next_place
+        };
+        self.batches().iter().find(is_next).map_or(u64::MAX, |slot| slot.turn)
     }
 
     /// Whether a batch was begun that has no memory.
@@ -134,7 +137,8 @@ impl Slots {
 
     /// Whether the batch in a slot, which was begun, has no memory.
     pub fn is_early(&self, slot: BatchSlot) -> bool {
-        self.slots[slot.at()].batch_id >= self.next_place
+        let is_batch = self.counts.reader(slot).is_none();
+        is_batch && self.slots[slot.at()].batch_id >= self.next_place
     }
 
     /// A slot for the next batch: if no memory is free, only if the batch may be early.
@@ -153,16 +157,16 @@ impl Slots {
         let is_next = |slot: &SlotRecord| {
             slot.state == SlotState::Filling && slot.batch_id == self.next_place
         };
-        let slot = self.slots.iter().position(is_next).map(|at| BatchSlot(at as u32))?;
+        let slot = self.batches().iter().position(is_next).map(|at| BatchSlot(at as u32))?;
         self.give_place(slot);
         Some(slot)
     }
 
     /// The next batch to get memory is in this slot. On a device a slot's memory has its number.
     fn give_place(&mut self, slot: BatchSlot) {
-        let is_own_free = slot.0 < self.places && self.free_places & (1 << slot.0) != 0;
+        let is_own_free = slot.0 < self.counts.places && self.free_places & (1 << slot.0) != 0;
         let place = if is_own_free { slot.0 } else { self.free_places.trailing_zeros() };
-        assert!(place < self.places);
+        assert!(place < self.counts.places);
         self.free_places &= !(1 << place);
         self.next_place += 1;
         self.rows.set_place(slot, u64::from(place));
@@ -196,25 +200,25 @@ impl Slots {
 
     /// Slots in a state.
     pub fn in_state(&self, state: SlotState) -> u32 {
-        self.slots.iter().filter(|slot| slot.state == state).count() as u32
+        self.batches().iter().filter(|slot| slot.state == state).count() as u32
     }
 
     /// Slots that a popped batch or tensors of it keep.
     pub fn kept(&self) -> u32 {
-        self.slots.iter().filter(|slot| slot.is_kept()).count() as u32
+        self.batches().iter().filter(|slot| slot.is_kept()).count() as u32
     }
 
     /// The batch that was popped first of those that are held, by the caller or by tensors: its
     /// number, and when that was.
     pub fn longest_kept(&self) -> Option<(u64, u64)> {
-        let kept = self.slots.iter().filter(|slot| slot.is_kept());
+        let kept = self.batches().iter().filter(|slot| slot.is_kept());
         let oldest = kept.min_by_key(|slot| slot.popped_ns)?;
         Some((oldest.batch_id, oldest.popped_ns))
     }
 
     /// The slots that are held, as bits.
     pub fn kept_set(&self) -> u64 {
-        let kept = self.slots.iter().enumerate().filter(|(_, slot)| slot.is_kept());
+        let kept = self.batches().iter().enumerate().filter(|(_, slot)| slot.is_kept());
         kept.fold(0, |bits, (at, _)| bits | 1 << at)
     }
 
@@ -225,7 +229,7 @@ impl Slots {
 
     /// A slot in a state.
     pub fn find(&self, state: SlotState) -> Option<BatchSlot> {
-        self.slots.iter().position(|slot| slot.state == state).map(|at| BatchSlot(at as u32))
+        self.batches().iter().position(|slot| slot.state == state).map(|at| BatchSlot(at as u32))
     }
 
     /// Whether a batch was begun that is not popped.
@@ -233,10 +237,10 @@ impl Slots {
         self.next_pop < self.next_begin
     }
 
-    /// Batches before this one are neither being planned nor filled.
-    pub fn first_filling(&self) -> u64 {
-        let filling = self.slots.iter().filter(|slot| slot.state == SlotState::Filling);
-        filling.map(|slot| slot.batch_id).min().unwrap_or(self.next_begin)
+    /// Whatever came before this turn is neither being planned nor filled.
+    pub fn oldest_turn(&self) -> u64 {
+        let filling = self.slots.iter().filter(|slot| slot.is_filling());
+        filling.map(|slot| slot.turn).min().unwrap_or(self.next_turn)
     }
 
     /// A slot goes from the state `from` on to `to`.
@@ -253,12 +257,13 @@ impl Slots {
     }
 
     /// Begins the next batch in a free slot; its first sample has this position in the stream. It
-    /// is early if no memory is free.
+    /// is early if no memory is free. The number of its turn.
     pub fn begin(&mut self, slot: BatchSlot, sample_count: u32, position: u64) -> u64 {
         self.go(slot, SlotState::Free, SlotState::Filling);
         assert!(self.slots[slot.at()].live_tensors() == 0);
         let batch_id = self.next_begin;
         self.next_begin += 1;
+        let turn = self.next_turn();
         let SlotRecord { generation, next_tensor, .. } = self.slots[slot.at()];
         self.slots[slot.at()] = SlotRecord {
             state: SlotState::Filling,
@@ -268,6 +273,7 @@ impl Slots {
             remaining: 1,
             generation,
             next_tensor,
+            turn,
             ..SlotRecord::default()
         };
         for sample in 0..sample_count {
@@ -279,12 +285,17 @@ impl Slots {
             0 => self.slots[slot.at()].remaining += 1,
             _ => self.give_place(slot),
         }
-        batch_id
+        turn
+    }
+
+    pub(super) fn next_turn(&mut self) -> u64 {
+        self.next_turn += 1;
+        self.next_turn - 1
     }
 
     /// `count` more chunks are missing.
     pub fn add_remaining(&mut self, slot: BatchSlot, count: u64) {
-        assert!(self.slots[slot.at()].state == SlotState::Filling);
+        assert!(self.slots[slot.at()].is_filling());
         self.slots[slot.at()].remaining += count;
     }
 
@@ -292,7 +303,7 @@ impl Slots {
     #[must_use]
     pub fn sub_remaining(&mut self, slot: BatchSlot, count: u64) -> bool {
         let slot = &mut self.slots[slot.at()];
-        assert!(slot.state == SlotState::Filling && slot.remaining >= count);
+        assert!(slot.is_filling() && slot.remaining >= count);
         slot.remaining -= count;
         slot.remaining == 0
     }
@@ -301,6 +312,10 @@ impl Slots {
     /// samples that fail with a status that may be skipped do not fail a batch.
     #[must_use]
     pub fn complete(&mut self, slot: BatchSlot, skip: bool) -> bool {
+        if self.counts.reader(slot).is_some() {
+            self.complete_reader(slot);
+            return false;
+        }
         let entry = &self.slots[slot.at()];
         assert!(entry.remaining == 0);
         let is_good = entry.failed_samples == 0 || skip && !entry.is_fatal;
@@ -314,7 +329,7 @@ impl Slots {
     /// the batch.
     pub fn fail(&mut self, to: Destination, chunk: u64, failure: &Failure) -> bool {
         let Destination { slot, sample, .. } = to;
-        assert!(self.slots[slot.at()].state == SlotState::Filling);
+        assert!(self.slots[slot.at()].is_filling());
         let row = self.row(slot, sample);
         let before = self.failed_chunks[row];
         let statuses = self.rows.statuses(slot);
@@ -349,7 +364,7 @@ impl Slots {
     /// The slot whose batch comes next, if that batch was begun.
     pub fn next_slot(&self) -> Option<BatchSlot> {
         let waiting = |slot: &SlotRecord| slot.is_stream() && slot.batch_id == self.next_pop;
-        self.slots.iter().position(waiting).map(|at| BatchSlot(at as u32))
+        self.batches().iter().position(waiting).map(|at| BatchSlot(at as u32))
     }
 
     /// Hands the next batch out; its token.
@@ -466,6 +481,7 @@ impl Slots {
                 self.free_places |= u64::from(has_place) << self.rows.place(at);
             }
         }
+        self.reset_readers();
         self.waiting = [0; 2];
         self.next_begin = 0;
         self.next_place = 0;

@@ -24,7 +24,8 @@ fn slots_of(count: u32) -> Slots {
 fn slots_with(count: u32, early: u32) -> Slots {
     let mut carver = Carver::leaked(1 << 15);
     let per_sample = PerSample { boxes: 1, filled_shape: 1, takes_fed: false, digests: 0 };
-    Slots::carve(&mut carver, (count, early, 2), &per_sample)
+    let counts = SlotCounts { places: count, early, readers: 2, samples: 2 };
+    Slots::carve(&mut carver, counts, &per_sample)
 }
 
 /// A batch begins in a slot, and its last chunk has been placed.
@@ -43,7 +44,9 @@ fn held() -> Slots {
     slots
 }
 
-use SlotState::{Exported, Failed, Fenced, Filling, Finishing, Free, Held, Ready, Releasing};
+use SlotState::{
+    Dropped, Exported, Failed, Fenced, Filling, Finishing, Free, Held, Queued, Ready, Releasing,
+};
 
 const STATES: [SlotState; 9] =
     [Free, Filling, Finishing, Ready, Failed, Held, Releasing, Exported, Fenced];
@@ -53,6 +56,7 @@ fn in_state(state: SlotState) -> Slots {
     let mut slots = if state == Free { slots() } else { held() };
     match state {
         Free | Held => {}
+        Queued | Dropped => unreachable!("states of readers"),
         Releasing => slots.release(SLOT),
         Exported | Fenced => {
             let tensor = (state == Exported).then(|| slots.take_tensor(SLOT, 0).unwrap());
@@ -270,7 +274,8 @@ fn reset_forgets_the_pieces_that_nobody_has() {
 fn the_rows_of_slots_share_no_byte() {
     // An odd number of samples: status codes end within a word.
     let per_sample = PerSample { boxes: 1, filled_shape: 2, takes_fed: false, digests: 2 };
-    let rows = SlotRows::carve(&mut Carver::leaked(1 << 12), (3, 3), &per_sample);
+    let counts = SlotCounts { places: 3, early: 0, readers: 0, samples: 3 };
+    let rows = SlotRows::carve(&mut Carver::leaked(1 << 12), counts, &per_sample);
     let words = |slot: u32| {
         let slot = BatchSlot(slot);
         let [first, second] = [0, 1].map(|field| rows.digests(slot, field));
@@ -330,4 +335,45 @@ fn early_batches_get_memory_in_their_order_as_others_are_freed() {
     // Reset frees what is early, and memory that was given.
     slots.reset();
     assert_eq!((slots.free_places(), slots.in_state(Free), slots.has_early()), (1, 3, false));
+}
+
+#[test]
+fn a_reader_is_a_callers_until_it_has_its_box_or_has_left() {
+    let mut slots = slots();
+    let one = slots.take_reader().unwrap();
+    let other = slots.take_reader().unwrap();
+    assert_eq!((slots.take_reader(), slots.free_readers()), (None, 0));
+    assert_eq!(slots.reader_state(one), Some(Queued));
+    let turn = slots.begin_reader(one.0).unwrap();
+    // A batch that begins later has a later turn, and neither has the other's rows.
+    assert!(slots.begin(SLOT, 2, 0) > turn);
+    assert_eq!(slots.oldest_turn(), turn);
+    let failure = Failure::new(Status::Decode);
+    assert!(slots.fail(Destination { slot: one.0, field: 0, sample: 0 }, 3, &failure));
+    assert_eq!(slots.failed_samples(SLOT), 0);
+    assert!(slots.sub_remaining(one.0, 1) && !slots.complete(one.0, true));
+    assert_eq!(slots.reader_state(one), Some(Failed));
+    slots.end_reader(one.0);
+    // One that leaves before it is planned is free when the planner comes to it.
+    slots.drop_reader(other.0);
+    assert_eq!((slots.free_readers(), slots.has_busy_reader()), (1, true));
+    assert_eq!(slots.begin_reader(other.0), None);
+    assert!(!slots.has_busy_reader());
+}
+
+#[test]
+fn a_reader_whose_caller_has_left_is_free_with_its_last_chunk() {
+    let mut slots = slots();
+    let reader = slots.take_reader().unwrap();
+    slots.begin_reader(reader.0).unwrap();
+    slots.add_remaining(reader.0, 2);
+    slots.drop_reader(reader.0);
+    assert!(!slots.sub_remaining(reader.0, 2));
+    assert!(slots.has_busy_reader());
+    assert!(slots.sub_remaining(reader.0, 1) && !slots.complete(reader.0, false));
+    assert!(!slots.has_busy_reader());
+    let next = slots.take_reader().unwrap();
+    assert!(next.0 == reader.0 && next.1 != reader.1);
+    slots.reset();
+    assert_eq!((slots.reader_state(next), slots.has_busy_reader()), (None, false));
 }

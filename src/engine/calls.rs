@@ -151,7 +151,7 @@ impl Engine {
 
     fn pushed(&self, state: &mut State) {
         state.is_flushed = false;
-        state.plan_wanted = true;
+        state.want_plan(true);
         self.shared.stats.samples_pushed.fetch_add(1, Relaxed);
         state.wakes.work();
     }
@@ -164,7 +164,7 @@ impl Engine {
         }
         state.queue.flush();
         state.is_flushed = true;
-        state.plan_wanted = true;
+        state.want_plan(true);
         state.wakes.work();
         state.wakes.all(Condition::Batch);
         Ok(())
@@ -335,9 +335,11 @@ impl Engine {
     pub fn reset(&self) -> Result<(), Failure> {
         self.begin_reset()?;
         drain_device(&self.lock);
-        // No job runs and none is handed out, so the planner is free.
-        if let Some(planner) = self.planner.lock().as_mut() {
-            planner.clear();
+        // No job runs and none is handed out, so the planners are free.
+        for planner in &self.planners {
+            if let Some(planner) = planner.lock().as_mut() {
+                planner.clear();
+            }
         }
         let state = &mut *self.lock.lock();
         state.reset();
@@ -427,9 +429,10 @@ impl Engine {
     }
 }
 
-/// Those who wait in push, pop or reset are to look.
+/// Those who wait in push, pop, read_into or reset are to look.
 fn wake_callers(state: &mut State) {
-    for condition in [Condition::Idle, Condition::Space, Condition::Batch] {
+    use Condition::{Batch, Idle, Reader, Space};
+    for condition in [Idle, Space, Batch, Reader] {
         state.wakes.all(condition);
     }
 }

@@ -66,9 +66,9 @@ impl Engine {
 
     /// Does one job on a free worker context; false where there is no context or no job.
     fn help<'a>(&'a self, mut state: Locked<'a>) -> (Locked<'a>, bool) {
-        let Some(context) = state.contexts.pop() else { return (state, false) };
+        let Some(context) = state.contexts.take(None) else { return (state, false) };
         let Some(job) = self.take_job(&mut state, Role::Both, context) else {
-            state.contexts.push(context);
+            state.contexts.give_back(context);
             return (state, false);
         };
         state.host.holders[index(u64::from(context))] = Some((self.shared.os.thread_id)());
@@ -105,7 +105,7 @@ impl Engine {
 
     /// Whether another job of the host's would find work and a context.
     fn wants_host(&self, state: &State) -> bool {
-        u64::from(state.host.queued) < state.contexts.len()
+        state.host.queued < state.contexts.free
             && !state.work_for(self.shared, Role::Both).is_empty()
     }
 

@@ -13,6 +13,7 @@ pub mod figures;
 pub mod host_threads;
 pub mod open;
 pub mod open_device;
+pub mod read;
 pub mod requests;
 pub mod run;
 pub mod schedule;
@@ -20,6 +21,7 @@ mod stacks;
 pub mod threads;
 pub mod ways_out;
 
+use crate::base::indexes::LANES;
 use crate::engine::requests::Drafts;
 use crate::jobs::plan::window::Planner;
 use crate::os::Thread;
@@ -37,8 +39,8 @@ pub struct Engine {
     pub lock: Lock,
     /// The host's job system.
     pub host: Workers,
-    /// Whoever runs the planner takes it out, so that no lock is held meanwhile.
-    pub planner: Mutex<Option<&'static mut Planner>>,
+    /// The planner of each lane. Whoever runs one takes it out, so that no lock is held meanwhile.
+    pub planners: [Mutex<Option<&'static mut Planner>>; LANES],
     /// Drafts in which push fills samples of several boxes.
     pub drafts: Drafts,
     /// What each worker works with.

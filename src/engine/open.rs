@@ -8,6 +8,7 @@
 use crate::base::abi::{HostJob, MemoryHook};
 use crate::base::arena::{Carver, Region};
 use crate::base::bill::{Bill, Item, Kind, Line};
+use crate::base::indexes::{LANES, Lane};
 use crate::base::limits::{MEMORY_PAGE_BYTES, METADATA_SMALL_BYTES, WINDOW_BYTES};
 use crate::base::stats::StatsCells;
 use crate::base::status::{Status, Why};
@@ -328,7 +329,10 @@ fn layout(
         shared,
         lock: Lock::new(shared, state),
         host: Workers::new(config.workers, values.handle.job, values.handle.token),
-        planner: Mutex::new(planners.first_mut()),
+        planners: {
+            let mut planners = planners.iter_mut();
+            [(); LANES].map(|()| Mutex::new(planners.next()))
+        },
         drafts,
         workers,
         threads,
@@ -340,7 +344,11 @@ fn layout(
 
 #[inline(never)] // as said of `layout`
 fn carve_planner(carver: &mut Carver, settings: &Settings) -> &'static mut [Planner] {
-    carver.slice_from(Item::PlanWindow, 1, |carver| Planner::carve(carver, settings))
+    let lanes = if settings.config.n_readers > 0 { LANES as u64 } else { 1 };
+    let mut lane = Lane::ALL.into_iter();
+    carver.slice_from(Item::PlanWindow, lanes, |carver| {
+        Planner::carve(carver, settings, lane.next().unwrap_or(Lane::Samples))
+    })
 }
 
 /// The parts next to the loader: its state, its figures, its folder.
@@ -389,7 +397,7 @@ fn carve_engine(
 fn carve_tables(carver: &mut Carver, settings: &Settings, staging: Region) -> WaveTables {
     WaveTables::carve(
         carver,
-        settings.config.host_buffer_waves,
+        settings.waves().iter().sum(),
         settings.config.max_chunks_per_wave,
         settings.pairs_per_wave,
         staging,

@@ -44,6 +44,9 @@ impl Name {
     }
 }
 
+/// The places along each axis of a box.
+pub(super) type Walks = ArrayVec<AxisWalk, RANK_MAX>;
+
 /// One box of a sample as push takes it.
 pub struct Request {
     names: [Name; NAMES],
@@ -131,7 +134,21 @@ impl Request {
         Failure { tag: self.tag, ..because }
     }
 
-    fn to_queue(&self) -> NewBox<'_> {
+    /// The places along each axis of the box.
+    pub(super) fn walks(&self, why: &mut Why) -> Result<Walks, Status> {
+        let mut walks = Walks::new();
+        for axis in 0..self.rank {
+            let (begin, end) = (self.begin[axis], self.end[axis]);
+            let step = if self.step[axis] == 0 { 1 } else { self.step[axis] };
+            match AxisWalk::of(begin, end, step) {
+                Ok(walk) => walks.push(walk),
+                Err(fault) => return Err(walk_failure(axis, (begin, end, step), fault, why)),
+            }
+        }
+        Ok(walks)
+    }
+
+    pub(super) fn to_queue(&self) -> NewBox<'_> {
         let (Name { uri, hash, .. }, fed) = (&self.names[self.name], &self.fed);
         let (rank, field, shape) = (self.rank, self.field, &self.shape);
         NewBox { uri: uri.as_bytes(), hash: *hash, fed, rank, field, shape }
@@ -260,31 +277,29 @@ impl Engine {
         self.shared.folder.fix(uri, RAW_PREFIX, why)
     }
 
-    fn shape_box(&self, request: &mut Request, why: &mut Why) -> Result<(), Status> {
+    /// Makes the uri of a box the one that its array is cached by.
+    pub(super) fn fix_name(&self, request: &mut Request, why: &mut Why) -> Result<(), Status> {
         let name = &mut request.names[request.name];
         if !request.fed.is_fed() && !name.is_fixed {
             self.fix_uri(&mut name.uri, why)?;
             (name.hash, name.is_fixed) = (hash_bytes(name.uri.as_bytes()), true);
         }
-        let fields = &self.shared.settings.fields;
-        let Some(field) = fields.get(request.field as usize) else {
-            let count = fields.len();
-            let number = request.field;
-            return Err(fail!(
-                why,
-                Invalid,
-                "field = {number}: a batch has {count}, counted from 0"
-            ));
-        };
-        let mut walks = ArrayVec::<AxisWalk, RANK_MAX>::new();
-        for axis in 0..request.rank {
-            let (begin, end) = (request.begin[axis], request.end[axis]);
-            let step = if request.step[axis] == 0 { 1 } else { request.step[axis] };
-            match AxisWalk::of(begin, end, step) {
-                Ok(walk) => walks.push(walk),
-                Err(fault) => return Err(walk_failure(axis, (begin, end, step), fault, why)),
-            }
-        }
+        Ok(())
+    }
+
+    /// The field that a box goes to.
+    pub(super) fn field_of(&self, request: &Request, why: &mut Why) -> Result<&Field, Status> {
+        let (fields, number) = (&self.shared.settings.fields, request.field);
+        let count = fields.len();
+        fields.get(number as usize).ok_or_else(|| {
+            fail!(why, Invalid, "field = {number}: a batch has {count}, counted from 0")
+        })
+    }
+
+    fn shape_box(&self, request: &mut Request, why: &mut Why) -> Result<(), Status> {
+        self.fix_name(request, why)?;
+        let field = self.field_of(request, why)?;
+        let walks = request.walks(why)?;
         self.place(request, field, &walks, why)?;
         if request.fed.is_fed() {
             self.check_fed(request, why)?;
@@ -304,7 +319,8 @@ impl Engine {
         }
         let record = shared.fed_record(fed);
         let queued = request.to_queue().queued();
-        check_record(shared, &record, shared.field(request.field), why)?;
+        let field = shared.field(request.field);
+        check_record(shared, &record, (field, field.cast_from(&record)), why)?;
         source_box(shared, &record, &queued, why).map(|_| ())
     }
 

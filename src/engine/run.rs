@@ -18,14 +18,15 @@ impl Engine {
         let lock = &self.lock;
         self.shared.stats.worker_steps.fetch_add(1, Relaxed);
         match job {
-            Job::Plan => {
+            Job::Plan(lane) => {
                 // One worker at a time gets this job, and puts the planner back.
-                let planner = self.planner.lock().take();
+                let place = &self.planners[lane as usize];
+                let planner = place.lock().take();
                 assert!(planner.is_some());
                 let Some(planner) = planner else { return lock.lock() };
                 let progress = plan::run(lock, planner);
-                *self.planner.lock() = Some(planner);
-                plan::settle(lock, progress)
+                *place.lock() = Some(planner);
+                plan::settle(lock, lane, progress)
             }
             Job::LoadArray { array, large } => load::run(lock, worker, array, large),
             Job::LoadParts(slice) => parts::run(lock, worker, &slice),

@@ -16,9 +16,9 @@ pub fn next_job(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
     let works = state.work_for(shared, role);
     let job = works.iter().find_map(|work| match work {
         Work::Device => Some(device::take(state)),
-        Work::Plan => Some(plan::take(state)),
+        Work::Plan => plan::take(state, role),
         Work::Finish => finish::take(state, shared),
-        Work::Assemble => assemble::take(state, shared),
+        Work::Assemble => assemble::take(state, shared, role),
         Work::OwnRead => cached::take(state, shared, role),
         Work::Look => look::take(state, shared),
         Work::LookArray => look_array::take(state),

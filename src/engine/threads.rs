@@ -1,5 +1,6 @@
 //! Threads of ours, and the loop that all who work run: take a job, do it, look again.
 
+use crate::base::indexes::Lane;
 use crate::base::math::index;
 use crate::base::text::Text;
 use crate::cuda::HAS_DEVICES;
@@ -39,6 +40,9 @@ impl Engine {
         let job = next_job(state, self.shared, role);
         if let Some(job) = &job {
             state.readings[index(u64::from(context))] = Reading::of_job(job, self.shared);
+            if job.lane(state) == Some(Lane::Readers) {
+                state.readers.begin_job(context);
+            }
             state.wakes.work();
         } else if role == Role::Io {
             // Looking for a read made chunks ready that need none, such as missing ones.
@@ -56,8 +60,13 @@ impl Engine {
         };
         state.readings[index(u64::from(context))] = None;
         state.end_job();
+        if state.readers.end_job(context) {
+            state.wakes.all(Condition::Reader);
+        }
+        if context < self.shared.settings.decode_threads {
+            state.contexts.give_back(context);
+        }
         if self.shared.settings.is_threadless() {
-            state.contexts.push(context);
             state.host.leave(context);
         }
         state.wakes.work();
@@ -98,10 +107,18 @@ impl Engine {
         let role = if number < settings.decode_threads { Role::Decode } else { Role::Io };
         let mut state = self.lock.lock();
         loop {
-            if let Some(job) = self.take_job(&mut state, role, number) {
+            let context = match role {
+                Role::Decode => state.contexts.take(Some(number)),
+                _ => Some(number),
+            };
+            let job = context.and_then(|context| self.take_job(&mut state, role, context));
+            if let Some((context, job)) = context.zip(job) {
                 drop(state);
-                state = self.run_job(number, job);
+                state = self.run_job(context, job);
                 continue;
+            }
+            if role == Role::Decode {
+                context.into_iter().for_each(|context| state.contexts.give_back(context));
             }
             // The lock was not given up since no job was found, so whoever makes one from here on
             // sees this thread among the idle ones and wakes it.

@@ -31,9 +31,10 @@ pub fn name_largest_line(status: Status, bill: &Bill, why: &mut Why) {
 fn fields_of(item: Item) -> &'static str {
     match item {
         Item::BatchSlots => "samples_per_batch, sample_shape or n_batch_slots",
-        Item::StagingSlabs | Item::CommonScratch => {
-            "max_chunk_uncompressed_bytes, or max_host_memory_bytes"
+        Item::StagingSlabs => {
+            "max_chunk_uncompressed_bytes or max_host_memory_bytes, or set n_readers = 0"
         }
+        Item::CommonScratch => "max_chunk_uncompressed_bytes, or max_host_memory_bytes",
         Item::DecodeScratch | Item::Decoders => "n_decode_threads or max_chunk_uncompressed_bytes",
         Item::IoBuffers => "n_io_threads",
         Item::Workers => "n_io_threads or n_decode_threads",
@@ -109,6 +110,18 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
         fail!(why, Starved, "the next batch is being planned");
         write_longest_read(&mut why, state, shared);
     }
+    why
+}
+
+/// Why a box that a caller waits for is not read.
+pub fn read_text(state: &State, shared: &Shared, status: Status) -> Why {
+    let mut why = Why::new();
+    let readers = shared.settings.config.n_readers;
+    match state.slots.free_readers() {
+        0 => why.fail(status, format_args!("all {readers} readers are at work (n_readers)")),
+        _ => why.fail(status, format_args!("the box is not read yet")),
+    };
+    write_longest_read(&mut why, state, shared);
     why
 }
 

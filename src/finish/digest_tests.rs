@@ -2,7 +2,7 @@ use super::digest::*;
 use crate::base::arena::Carver;
 use crate::base::indexes::BatchSlot;
 use crate::batch::pieces::Piece;
-use crate::batch::record::{PerSample, SlotRows};
+use crate::batch::record::{PerSample, SlotCounts, SlotRows};
 use crate::loops::digest::{digest, mix, share};
 use crate::loops::simd::Level;
 use std::vec::Vec;
@@ -13,7 +13,8 @@ const FIELDS: [u64; 4] = [3, 2 * PIECE_BYTES + 100, PIECE_BYTES, PIECE_BYTES + 1
 
 fn rows(samples: u32, fields: u32) -> SlotRows {
     let per_sample = PerSample { boxes: 1, filled_shape: 1, takes_fed: false, digests: fields };
-    SlotRows::carve(&mut Carver::leaked(1 << 19), (3, samples), &per_sample)
+    let counts = SlotCounts { places: 3, early: 0, readers: 0, samples };
+    SlotRows::carve(&mut Carver::leaked(1 << 19), counts, &per_sample)
 }
 
 fn digests(rows: &SlotRows) -> Digests<'_> {

@@ -9,6 +9,7 @@ mod digest;
 pub mod kernels;
 mod patch;
 
+use crate::base::indexes::Lane;
 use crate::batch::pieces::{Doer, Piece};
 use crate::device::SlabNeed;
 use crate::state::job::Job;
@@ -23,7 +24,7 @@ pub static PASSES: [Pass; 2] = [patch::PASS, digest::PASS];
 /// The next piece for a worker, if its memory has room.
 pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
     let piece = state.slots.next_piece(Doer::Workers)?;
-    let slab = state.reserve(shared, SlabNeed::of(0, piece.units)).ok()?;
+    let slab = state.reserve(shared, Lane::Samples, SlabNeed::of(0, piece.units)).ok()?;
     state.slots.take_piece(&piece, Doer::Workers);
     Some(Job::Finish { piece, slab })
 }

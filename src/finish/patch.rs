@@ -36,7 +36,9 @@ fn run<'l>(lock: &'l Lock, piece: &Piece, mut slab: Option<&mut SlabWriter>) -> 
                 }
                 None => {
                     let element = &element[..element_bytes as usize];
-                    fill_row(shared.claim_sample(to).bytes(), element);
+                    shared.claim_sample(to).into_iter().for_each(|mut claim| {
+                        fill_row(claim.bytes(), element);
+                    });
                 }
             }
         }

@@ -330,27 +330,27 @@ impl Arrays {
     }
 
     /// Whether this batch, or one after it, found that the array still exists.
-    pub fn is_checked(&self, slot: ArraySlot, batch_id: u64) -> bool {
-        self.entries[slot.at()].checked_batch.is_some_and(|checked| checked >= batch_id)
+    pub fn is_checked(&self, slot: ArraySlot, turn: u64) -> bool {
+        self.entries[slot.at()].checked_batch.is_some_and(|checked| checked >= turn)
     }
 
     /// Notes that this batch looked.
-    pub fn set_checked(&mut self, slot: ArraySlot, batch_id: u64) {
+    pub fn set_checked(&mut self, slot: ArraySlot, turn: u64) {
         let checked = &mut self.entries[slot.at()].checked_batch;
-        *checked = (*checked).max(Some(batch_id));
+        *checked = (*checked).max(Some(turn));
     }
 
     /// Notes that this batch found the array, or a folder of it, gone.
-    pub fn set_gone(&mut self, slot: ArraySlot, batch_id: u64) {
+    pub fn set_gone(&mut self, slot: ArraySlot, turn: u64) {
         let gone = &mut self.entries[slot.at()].gone_batches;
-        let (first, last) = gone.unwrap_or((batch_id, batch_id));
-        *gone = Some((first.min(batch_id), last.max(batch_id)));
+        let (first, last) = gone.unwrap_or((turn, turn));
+        *gone = Some((first.min(turn), last.max(turn)));
     }
 
     /// Whether this batch found the array gone; so may batches between two that did.
-    pub fn was_gone(&self, slot: ArraySlot, batch_id: u64) -> bool {
+    pub fn was_gone(&self, slot: ArraySlot, turn: u64) -> bool {
         let gone = self.entries[slot.at()].gone_batches;
-        gone.is_some_and(|(first, last)| (first..=last).contains(&batch_id))
+        gone.is_some_and(|(first, last)| (first..=last).contains(&turn))
     }
 
     /// How the array's files are named, as far as is known.
@@ -382,23 +382,23 @@ impl Arrays {
     /// Whether a batch must look before it uses a Ready entry: unless it, or one after it, has, or
     /// the entry was loaded for it. `is_each`: every batch must, and not the first one after a
     /// reset alone.
-    pub fn needs_look(&self, slot: ArraySlot, batch_id: u64, is_each: bool) -> bool {
+    pub fn needs_look(&self, slot: ArraySlot, turn: u64, is_each: bool) -> bool {
         let entry = &self.entries[slot.at()];
         entry.version.is_some()
             && match entry.looked_batch {
-                Some(looked) => looked < batch_id && is_each,
+                Some(looked) => looked < turn && is_each,
                 None => entry.is_used,
             }
     }
 
     /// Begins a look for a batch, unless one is under way. `is_own`: the caller does it, and gets
     /// the version of what the entry was loaded from; else a worker does.
-    pub fn begin_look(&mut self, slot: ArraySlot, batch_id: u64, is_own: bool) -> Option<Version> {
+    pub fn begin_look(&mut self, slot: ArraySlot, turn: u64, is_own: bool) -> Option<Version> {
         let entry = &mut self.entries[slot.at()];
         if entry.looking.is_some() {
             return None;
         }
-        entry.looking = Some(batch_id);
+        entry.looking = Some(turn);
         let version = entry.version.filter(|_| is_own);
         self.cache.pin(slot.0, 1);
         if version.is_none() {
@@ -409,12 +409,7 @@ impl Arrays {
 
     /// Whether a batch may use a Ready entry now; if it must look before, that is begun. Err: why
     /// nobody could look; the entry is then forgotten.
-    pub fn may_use(
-        &mut self,
-        slot: ArraySlot,
-        batch_id: u64,
-        is_each: bool,
-    ) -> Result<bool, Failure> {
+    pub fn may_use(&mut self, slot: ArraySlot, turn: u64, is_each: bool) -> Result<bool, Failure> {
         let entry = &mut self.entries[slot.at()];
         assert!(entry.state == ArrayState::Ready);
         if let Some(status) = entry.look_failed.take() {
@@ -422,12 +417,12 @@ impl Arrays {
             self.forget(slot);
             return Err(failure);
         }
-        if self.needs_look(slot, batch_id, is_each) {
-            self.begin_look(slot, batch_id, false);
+        if self.needs_look(slot, turn, is_each) {
+            self.begin_look(slot, turn, false);
             return Ok(false);
         }
         let looked = &mut self.entries[slot.at()].looked_batch;
-        *looked = (*looked).max(Some(batch_id));
+        *looked = (*looked).max(Some(turn));
         Ok(true)
     }
 

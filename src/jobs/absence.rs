@@ -83,13 +83,13 @@ pub struct Known {
 impl Known {
     /// The findings about what lies above the file of a question.
     pub fn of(state: &State, question: &Question, record: &ArrayRecord) -> Known {
-        let Question { array, array_id, file, batch_id, .. } = *question;
-        let nearest = state.folders.nearest(array_id, folders_of(record, file), batch_id);
+        let Question { array, array_id, file, turn, .. } = *question;
+        let nearest = state.folders.nearest(array_id, folders_of(record, file), turn);
         let folder = folders_of(record, file).next();
-        let is_looked_at = |folder| state.folders.is_looked_at(array_id, folder, batch_id);
+        let is_looked_at = |folder| state.folders.is_looked_at(array_id, folder, turn);
         Known {
-            is_checked: state.arrays.is_checked(array, batch_id),
-            was_gone: state.arrays.was_gone(array, batch_id),
+            is_checked: state.arrays.is_checked(array, turn),
+            was_gone: state.arrays.was_gone(array, turn),
             nearest: nearest.and_then(|(folder, is_seen)| (!is_seen).then_some(folder)),
             spelled: state.arrays.spelled(array),
             is_looked_at: folder.is_none_or(is_looked_at),
@@ -118,7 +118,7 @@ pub fn beside_others(
     } else if outcome != Outcome::Absent {
         return outcome;
     }
-    if state.files.note_look(slot, question.batch_id, is_there) {
+    if state.files.note_look(slot, question.turn, is_there) {
         return outcome;
     }
     Outcome::Failed(refuse_unstable(path, is_there, why))
@@ -143,12 +143,12 @@ pub fn note_folders(shared: &Shared, state: &mut State, question: &Question, is_
     if !shared.store.row.has_folders {
         return;
     }
-    let Question { array, array_id, file, batch_id, .. } = *question;
+    let Question { array, array_id, file, turn, .. } = *question;
     let folders = || folders_of(shared.array_record(array), file);
     if is_found {
-        state.folders.note(array_id, folders(), batch_id);
-    } else if let Some((nearest, false)) = state.folders.nearest(array_id, folders(), batch_id) {
-        state.folders.note(array_id, folders().skip_while(|folder| *folder != nearest), batch_id);
+        state.folders.note(array_id, folders(), turn);
+    } else if let Some((nearest, false)) = state.folders.nearest(array_id, folders(), turn) {
+        state.folders.note(array_id, folders().skip_while(|folder| *folder != nearest), turn);
     }
 }
 
@@ -165,7 +165,7 @@ fn check_array(lock: &Lock, question: &Question, known: &Known, why: &mut Why) -
     }
     let path = document_path(uri, shared.array_record(array).document);
     shared.store.stat_path(&path).map(|_| ()).map_err(|fault| {
-        lock.lock().arrays.set_gone(array, question.batch_id);
+        lock.lock().arrays.set_gone(array, question.turn);
         let text = "the array was there and is gone, so its chunks are not missing data";
         fail!(why, Io, "{}: {fault}: {text}", shown(&path))
     })
@@ -179,7 +179,7 @@ fn check_folder(
     known: &Known,
     why: &mut Why,
 ) -> Checked {
-    let (shared, batch_id) = (lock.shared, question.batch_id);
+    let (shared, turn) = (lock.shared, question.turn);
     let Some(folder) = known.nearest else { return Ok(()) };
     let path = shared.folder_path(question.array, record, folder);
     let fault = match shared.store.stat_path(&path) {
@@ -187,7 +187,7 @@ fn check_folder(
         Ok(_) => Fault::Absent,
         Err(fault) => fault,
     };
-    lock.lock().arrays.set_gone(question.array, batch_id);
+    lock.lock().arrays.set_gone(question.array, turn);
     let text = "the folder was there and is gone, so the chunks in it are not missing data";
     Err(fail!(why, Io, "{}: {fault}: {text}", shown(&path)))
 }
@@ -214,7 +214,7 @@ fn check_spelling(
             Err(Fault::Failed(Errno(libc::EACCES | libc::EPERM | libc::EMFILE | libc::ENFILE)))
             | Err(Fault::Unlisted) => ask_for_other(lock, question, record),
             Err(fault) => {
-                lock.lock().arrays.set_gone(array, question.batch_id);
+                lock.lock().arrays.set_gone(array, question.turn);
                 let uri = Tail(shared.array_uri(array), SHOWN_BYTES);
                 return Err(fail!(why, Io, "{uri}: its folder: {fault}"));
             }
@@ -344,17 +344,17 @@ fn check_folders(
     if known.is_looked_at || !shared.store.row.has_folders {
         return Ok(());
     }
-    let Question { array, array_id, batch_id, .. } = *question;
+    let Question { array, array_id, turn, .. } = *question;
     for folder in folders_of(record, question.file) {
         // The nearest one that existed before still exists.
         if known.nearest == Some(folder) {
             break;
         }
-        if lock.lock().folders.is_looked_at(array_id, folder, batch_id) {
+        if lock.lock().folders.is_looked_at(array_id, folder, turn) {
             break;
         }
         let is_absent = check_link_of(shared, (array, record, folder), why)?;
-        lock.lock().folders.set_looked_at(array_id, folder, batch_id);
+        lock.lock().folders.set_looked_at(array_id, folder, turn);
         if !is_absent {
             break;
         }

@@ -5,7 +5,7 @@
 //! their sink.
 
 use crate::assemble::pieces::ReadBytes;
-use crate::base::indexes::{ArraySlot, WaveIndex};
+use crate::base::indexes::{ArraySlot, Lane, WaveIndex};
 use crate::base::stats::Metric;
 use crate::cuda::HAS_DEVICES;
 use crate::device::SlabPart;
@@ -18,7 +18,7 @@ use crate::read::OpenFault;
 use crate::records::{ChunkBytes, Need};
 use crate::state::State;
 use crate::state::claims::claim_hold;
-use crate::state::job::Job;
+use crate::state::job::{Job, Role};
 use crate::state::lock::{Lock, Locked};
 use crate::state::needs::pool_need;
 use crate::state::scratch::Hold;
@@ -239,10 +239,15 @@ impl<'a> Assembler<'a> {
 }
 
 /// The next chunks that are staged, of the oldest wave that has some and room for them.
-pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
+pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
     let mut at = state.waves.first_active();
+    let mut lacks_room = false;
     while let Some(wave) = at {
         at = state.waves.next_active(wave);
+        let lane = state.waves.lane(wave);
+        if !role.takes(lane) || lacks_room && lane == Lane::Samples {
+            continue;
+        }
         let Some(op) = state.waves.waves[wave.at()].ready.front() else { continue };
         let row = state.waves.row(wave, op);
         let read = shared.tables.ops.read(row);
@@ -251,7 +256,8 @@ pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
         let task = shared.tables.chunks.read(shared.wave_row(wave, first));
         let room = state.task_need(shared, &task);
         if !state.ask_for_room(shared, room) {
-            return None;
+            lacks_room = true;
+            continue;
         }
         let need = pool_need(shared, &task);
         let mut large = None;
@@ -264,7 +270,7 @@ pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
         let most = if need > 0 { 1 } else { read.chunk_count - next };
         let (count, room) = state.run_length(shared, wave, (&task, room), first, most);
         // There is room: nobody took of it since.
-        let slab = state.reserve(shared, room).ok().flatten();
+        let slab = state.reserve(shared, lane, room).ok().flatten();
         state.waves.take_chunks(wave, count, read.chunk_count);
         state.keep_early(shared, wave, op);
         state.note_bound(shared, wave);

@@ -19,6 +19,11 @@ use crate::wave::{ChunkKind, ChunkTask};
 /// Notes that a sample failed at chunk number `chunk`; with on_error = skip the text is logged.
 pub fn fail_sample(lock: &Lock, to: Destination, chunk: u64, failure: &Failure) {
     let shared = lock.shared;
+    if shared.reader(to.slot).is_some() {
+        // Its caller is told, and nobody else.
+        lock.lock().slots.fail(to, chunk, failure);
+        return;
+    }
     let (is_lowest, tag) = {
         let state = &mut *lock.lock();
         let is_lowest = state.slots.fail(to, chunk, failure);

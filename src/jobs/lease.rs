@@ -20,7 +20,7 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Closes files that other versions took the place of, once no batch that looked before can need
 /// them.
 pub fn drop_retired(shared: &Shared, state: &mut State) {
-    let first = state.slots.first_filling();
+    let first = state.slots.oldest_turn();
     while let Some(open) = state.files.drop_retired(first) {
         shared.close_forgotten(open);
     }

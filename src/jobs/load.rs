@@ -141,7 +141,7 @@ fn settle(
     let is_lookup = end != ArrayState::Alias;
     shared.stats.array_meta_misses.fetch_add(u64::from(is_lookup), Relaxed);
     state.arrays.finish(array, end, why);
-    state.plan_wanted = true;
+    state.want_plan(true);
 }
 
 /// Gives an array a place for the runs of its grid, if it has any; false while none is free.

@@ -45,7 +45,8 @@ pub fn run<'l>(lock: &'l Lock, looks: &Looks) -> Locked<'l> {
     for (look, outcome) in looks.iter().zip(outcomes) {
         settle(shared, &mut state, look, outcome);
     }
-    state.plan_wanted |= !state.requests.has_looks();
+    let is_over = !state.requests.has_looks();
+    state.want_plan(is_over);
     state
 }
 
@@ -88,7 +89,7 @@ fn look_at_odd(lock: &Lock, look: &Look, found: Found, above: &mut Above) -> Out
             let (question, place, known, was_there) = {
                 let state = &*lock.lock();
                 let question = *state.requests.question(look.request);
-                let place = (look.array, question.batch_id, folder);
+                let place = (look.array, question.turn, folder);
                 let slot = state.files.find(question.array_id, question.file);
                 let was_there = slot.and_then(|slot| state.files.known(slot)).is_some();
                 let known = above.filter(|(at, _)| *at == place).map(|(_, known)| known);
@@ -112,20 +113,20 @@ fn look_at_odd(lock: &Lock, look: &Look, found: Found, above: &mut Above) -> Out
 
 fn settle(shared: &Shared, state: &mut State, look: &Look, outcome: Outcome) {
     let question = *state.requests.question(look.request);
-    let (name, batch_id) = ((question.array_id, question.file), question.batch_id);
+    let (name, turn) = ((question.array_id, question.file), question.turn);
     let known = state.files.find(name.0, name.1).and_then(|slot| state.files.known(slot));
     shared.stats.chunk_layout_misses.fetch_add(u64::from(known.is_none()), Relaxed);
     let is_there = match outcome {
         Outcome::Found(stat) => {
             state.arrays.set_spelled(question.array, Spelled::AsItSays);
-            note_version(shared, state, name, batch_id, stat);
+            note_version(shared, state, name, turn, stat);
             true
         }
         Outcome::Absent => false,
         Outcome::Failed(_) | Outcome::Pending => return,
     };
     let slot = state.files.find(name.0, name.1);
-    let is_stable = |slot| state.files.note_look(slot, batch_id, is_there);
+    let is_stable = |slot| state.files.note_look(slot, turn, is_there);
     if !slot.is_none_or(is_stable) {
         let mut why = Why::new();
         let status = refuse_unstable(&path_of(shared, look), is_there, &mut why);
@@ -133,8 +134,8 @@ fn settle(shared: &Shared, state: &mut State, look: &Look, outcome: Outcome) {
     }
     note_folders(shared, state, &question, is_there);
     if !is_there {
-        shared.close_forgotten(state.files.look_absent(name, batch_id));
-        state.arrays.set_checked(question.array, batch_id);
+        shared.close_forgotten(state.files.look_absent(name, turn));
+        state.arrays.set_checked(question.array, turn);
     }
     finish(state, look.request, outcome, &Why::new());
 }
@@ -148,17 +149,17 @@ pub fn note_version(
     shared: &Shared,
     state: &mut State,
     name: (u64, u64),
-    batch_id: u64,
+    turn: u64,
     stat: FileStat,
 ) {
-    let (has_changed, evicted) = state.files.look(name, batch_id, stat);
+    let (has_changed, evicted) = state.files.look(name, turn, stat);
     shared.close_forgotten(evicted);
     shared.stats.files_changed.fetch_add(u64::from(has_changed), Relaxed);
 }
 
 fn finish(state: &mut State, request: u32, outcome: Outcome, why: &Why) {
     state.requests.finish(request, outcome, None, why);
-    state.plan_wanted |= state.requests.ended().is_multiple_of(u64::from(PLAN_EVERY));
+    state.want_plan(state.requests.ended().is_multiple_of(u64::from(PLAN_EVERY)));
 }
 
 /// The next looks: one alone if it may have to wait, so that others go to other threads.

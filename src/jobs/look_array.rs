@@ -27,7 +27,7 @@ pub fn run(lock: &Lock, array: ArraySlot, version: Version) -> Locked<'_> {
     drop(range);
     let mut state = lock.lock();
     settle(shared, &mut state, array, &looked);
-    state.plan_wanted = true;
+    state.want_plan(true);
     state
 }
 

@@ -98,7 +98,7 @@ fn leave_for_later(
     let state = &mut *lock.lock();
     let is_stale = is_stale(fault) && lease.open.is_some();
     if fault == OpenFault::Replaced {
-        state.files.retire(lease.slot, question.batch_id);
+        state.files.retire(lease.slot, question.turn);
         lock.shared.stats.files_changed.fetch_add(1, Relaxed);
     } else if is_stale {
         state.files.set_stale(lease.slot);
@@ -125,8 +125,8 @@ fn settle(
         note_folders(shared, state, question, opened.is_ok());
     }
     if outcome == Outcome::Absent {
-        state.files.set_absent(slot, question.batch_id);
-        state.arrays.set_checked(question.array, question.batch_id);
+        state.files.set_absent(slot, question.turn);
+        state.arrays.set_checked(question.array, question.turn);
     }
     let has_failed = matches!(outcome, Outcome::Failed(_));
     if has_failed && shared.array_record(question.array).flat.is_some() {
@@ -141,7 +141,7 @@ fn settle(
         // A file that is still being written is opened anew by the next sample that needs it.
         shared.close_forgotten(state.files.forget(slot));
     } else if opened.is_ok() && question.inner.is_none() {
-        state.files.set_looked(slot, question.batch_id);
+        state.files.set_looked(slot, question.turn);
     }
     // A page of a file that somebody saw changing meanwhile is nobody's to use again, nor one of a
     // file that may change without being seen.
@@ -158,7 +158,7 @@ fn settle(
     }
     state.requests.finish(request, outcome, page, why);
     let is_some = state.requests.ended().is_multiple_of(u64::from(PLAN_EVERY));
-    state.plan_wanted |= is_some || !state.requests.has_queued();
+    state.want_plan(is_some || !state.requests.has_queued());
 }
 
 /// Opens the file of a question. One about a shard in it holds for one state of the file: another
@@ -169,7 +169,7 @@ fn open_as_asked(
     question: &Question,
     lease: &Lease,
 ) -> Result<Opened, OpenFault> {
-    let is_looked_at = lease.looked_batch.is_some_and(|batch| batch >= question.batch_id);
+    let is_looked_at = lease.looked_batch.is_some_and(|batch| batch >= question.turn);
     let is_first = question.inner.is_none() && lease.stat.is_some() && !is_looked_at;
     // A file without a descriptor is found by its path anyway.
     if is_first && lease.open.is_some() && shared.store.row.has_descriptors {

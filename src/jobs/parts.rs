@@ -60,7 +60,7 @@ fn settle(shared: &Shared, state: &mut State, failed: Option<(u32, Status, Why)>
         }
         Err((status, why)) => state.arrays.finish(array, ArrayState::Failed(status), &why),
     }
-    state.plan_wanted = true;
+    state.want_plan(true);
 }
 
 /// The files of an array are known: their headers are read, once rows are free for them.

@@ -11,7 +11,7 @@ use crate::assemble::pieces::{ReadBytes, read_pieces};
 use crate::assemble::{
     SampleBox, Target, fill_block, fill_outside, outside_element, scatter, scatter_fill,
 };
-use crate::base::indexes::{ArraySlot, WaveIndex};
+use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
 use crate::base::limits::{ELEMENT_BYTES_MAX, FIELDS_MAX, RANK_MAX};
 use crate::jobs::blanks::for_each_blank_of;
 use crate::jobs::decode::Refusal;
@@ -149,15 +149,24 @@ impl<'a> Boxes<'a> {
         })
     }
 
-    /// A box of the array, which has such chunks as `record` says.
-    pub fn sample<'b>(&self, record: &'b ArrayRecord, source: &'b BoxRecord) -> SampleBox<'b>
+    /// A box of the array in a slot. The array has such chunks as `record` says.
+    pub fn sample<'b>(
+        &self,
+        record: &'b ArrayRecord,
+        source: &'b BoxRecord,
+        slot: BatchSlot,
+    ) -> SampleBox<'b>
     where
         'a: 'b,
     {
-        let Some(cast) = self.casts[source.field as usize] else {
+        let cast = match self.shared.reader(slot) {
+            None => self.casts[source.field as usize],
+            Some(_) => self.shared.field(source.field).cast_to_target(self.record),
+        };
+        let Some(cast) = cast else {
             unreachable!("the planner refuses arrays without a cast");
         };
-        sample_of(self.shared, record, source, cast)
+        sample_of(self.shared, (record, cast), source, slot)
     }
 
     /// Calls `each` for the boxes of a task, of what is fed as well.
@@ -176,10 +185,10 @@ impl<'a> Boxes<'a> {
                 let FedChunk { record, origin, chunk } = &FedChunk::of(self.shared, task, number);
                 let cast = self.shared.field(source.field).checked_cast(record);
                 let cast = cast.streamed(self.shared.settings.streams_slots());
-                let sample = sample_of(self.shared, record, source, cast);
+                let sample = sample_of(self.shared, (record, cast), source, task.slot);
                 each(&BoxPart { sample, to, origin: &origin[..record.axes()], chunk })
             } else {
-                let sample = self.sample(record, source);
+                let sample = self.sample(record, source, task.slot);
                 each(&BoxPart { sample, to, origin, chunk })
             };
         }
@@ -213,15 +222,15 @@ impl<'a> Boxes<'a> {
 
 fn sample_of<'b>(
     shared: &'b Shared,
-    record: &'b ArrayRecord,
+    (record, cast): (&'b ArrayRecord, Cast),
     source: &'b BoxRecord,
-    cast: Cast,
+    slot: BatchSlot,
 ) -> SampleBox<'b> {
-    let (strides, pad) = (&shared.field(source.field).strides, shared.padding(source.field).mode);
+    let (strides, pad) = (shared.strides(source.to(slot)), shared.padding(source.field).mode);
     SampleBox { record, cast, shape: &source.shape, strides, pad }
 }
 
-/// Samples in CPU memory.
+/// Samples in CPU memory, and targets of callers. A target whose caller has left gets nothing.
 pub struct CpuSink;
 
 impl Sink for CpuSink {
@@ -235,8 +244,9 @@ impl Sink for CpuSink {
         let (shared, origin) = (from.shared, &part.origin[..part.record.axes()]);
         let mut written = 0;
         for (_, source) in from.of(part) {
-            let claim = shared.claim_sample(source.to(part.task.slot));
-            let mut target = Target { sample: from.sample(part.record, source), claim };
+            let slot = part.task.slot;
+            let Some(claim) = shared.claim_sample(source.to(slot)) else { continue };
+            let mut target = Target { sample: from.sample(part.record, source, slot), claim };
             match read_pieces(&mut target, origin, buffer, read) {
                 Ok(bytes) => written += bytes,
                 Err(fault) => return Some(Err(fault)),
@@ -250,11 +260,13 @@ impl Sink for CpuSink {
         if kind == ChunkKind::Blank {
             return from.for_each_blank(part, |to, block, element| {
                 let element = &element[..shared.field(to.field).dtype_bytes as usize];
-                fill_block(&mut shared.claim_sample(to), block, element)
+                let Some(mut claim) = shared.claim_sample(to) else { return 0 };
+                fill_block(&mut claim, block, element)
             });
         }
         from.for_each(part, chunk, |of| {
-            let mut target = Target { sample: of.sample, claim: shared.claim_sample(of.to) };
+            let Some(claim) = shared.claim_sample(of.to) else { return 0 };
+            let mut target = Target { sample: of.sample, claim };
             match kind {
                 ChunkKind::Data | ChunkKind::Kept | ChunkKind::Fed => {
                     scatter(&mut target, of.origin, of.chunk)

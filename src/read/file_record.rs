@@ -39,7 +39,7 @@ pub(super) enum Standing {
     /// All that name the file.
     Current,
     /// Those that name this version of it. The batch found another version at the path.
-    Retired { batch_id: u64 },
+    Retired { turn: u64 },
     /// None. Its descriptor is closed with the last lease.
     Forgotten,
 }

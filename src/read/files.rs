@@ -112,13 +112,13 @@ impl FileTable {
     }
 
     /// Whether this batch already found the file absent.
-    pub fn is_absent(&self, slot: FileSlot, batch_id: u64) -> bool {
-        self.records[slot.at()].absent_batch == Some(batch_id)
+    pub fn is_absent(&self, slot: FileSlot, turn: u64) -> bool {
+        self.records[slot.at()].absent_batch == Some(turn)
     }
 
     /// Whether this batch, or one after it, looked at the path and found what is known of the file.
-    pub fn is_looked_at(&self, slot: FileSlot, batch_id: u64) -> bool {
-        self.records[slot.at()].looked_batch.is_some_and(|looked| looked >= batch_id)
+    pub fn is_looked_at(&self, slot: FileSlot, turn: u64) -> bool {
+        self.records[slot.at()].looked_batch.is_some_and(|looked| looked >= turn)
     }
 
     /// Whether it is open, or is being opened.
@@ -270,9 +270,9 @@ impl FileTable {
     }
 
     /// Notes that a batch looked at the path, and found the version that is known.
-    pub fn set_looked(&mut self, slot: FileSlot, batch_id: u64) {
+    pub fn set_looked(&mut self, slot: FileSlot, turn: u64) {
         let looked = &mut self.records[slot.at()].looked_batch;
-        *looked = (*looked).max(Some(batch_id));
+        *looked = (*looked).max(Some(turn));
     }
 
     /// A batch looked at the path of a file that nobody opened for it: what it found. True where
@@ -281,7 +281,7 @@ impl FileTable {
     pub fn look(
         &mut self,
         (array_id, file): (u64, u64),
-        batch_id: u64,
+        turn: u64,
         stat: FileStat,
     ) -> (bool, Option<i32>) {
         let known = self.find(array_id, file).map(|slot| (slot, None));
@@ -290,7 +290,7 @@ impl FileTable {
         };
         match self.records[slot.at()].stat {
             Some(before) if before != stat => {
-                self.retire(slot, batch_id);
+                self.retire(slot, turn);
                 return (true, evicted);
             }
             // Whoever opens it sees its version.
@@ -299,26 +299,26 @@ impl FileTable {
             Some(_) => {}
         }
         self.records[slot.at()].stat = Some(stat);
-        self.set_looked(slot, batch_id);
+        self.set_looked(slot, turn);
         (false, evicted)
     }
 
     /// A batch looked at the path of a file that nobody opened for it, and there is none. The
     /// descriptor is the caller's to close.
-    pub fn look_absent(&mut self, (array_id, file): (u64, u64), batch_id: u64) -> Option<i32> {
+    pub fn look_absent(&mut self, (array_id, file): (u64, u64), turn: u64) -> Option<i32> {
         let known = self.find(array_id, file).map(|slot| (slot, None));
         let (slot, evicted) = known.or_else(|| self.add(array_id, file))?;
-        self.set_absent(slot, batch_id);
+        self.set_absent(slot, turn);
         evicted
     }
 
     /// The path of a file leads to another version now: batches that looked before keep this one.
-    pub fn retire(&mut self, slot: FileSlot, batch_id: u64) {
+    pub fn retire(&mut self, slot: FileSlot, turn: u64) {
         let record = &mut self.records[slot.at()];
         if record.standing != Standing::Current {
             return;
         }
-        record.standing = Standing::Retired { batch_id };
+        record.standing = Standing::Retired { turn };
         self.cache.set_key(slot.0, retired_hash(record.array_id, record.file));
         self.retired.push(slot.0);
     }
@@ -328,7 +328,7 @@ impl FileTable {
     pub fn drop_retired(&mut self, oldest_batch: u64) -> Option<Option<i32>> {
         let slot = self.retired.first().map(FileSlot)?;
         match self.records[slot.at()].standing {
-            Standing::Retired { batch_id } if batch_id <= oldest_batch => Some(self.forget(slot)),
+            Standing::Retired { turn } if turn <= oldest_batch => Some(self.forget(slot)),
             _ => None,
         }
     }
@@ -343,8 +343,8 @@ impl FileTable {
     }
 
     /// Notes that a batch found the file absent.
-    pub fn set_absent(&mut self, slot: FileSlot, batch_id: u64) {
-        self.records[slot.at()].absent_batch = Some(batch_id);
+    pub fn set_absent(&mut self, slot: FileSlot, turn: u64) {
+        self.records[slot.at()].absent_batch = Some(turn);
         self.absences = ABSENCES_MAX.min(self.absences + 1);
     }
 
@@ -354,16 +354,16 @@ impl FileTable {
     }
 
     /// Notes that a batch found the file, or did not; false where the same batch found otherwise.
-    pub fn note_look(&mut self, slot: FileSlot, batch_id: u64, is_there: bool) -> bool {
+    pub fn note_look(&mut self, slot: FileSlot, turn: u64, is_there: bool) -> bool {
         let record = &mut self.records[slot.at()];
         let otherwise = if is_there { record.absent_batch } else { record.there_batch };
-        if otherwise == Some(batch_id) {
+        if otherwise == Some(turn) {
             record.unstable_batch = otherwise;
             record.absent_batch = None;
         } else if is_there {
-            record.there_batch = Some(batch_id);
+            record.there_batch = Some(turn);
         }
-        record.unstable_batch != Some(batch_id)
+        record.unstable_batch != Some(turn)
     }
 
     /// Notes that an index of the file was checked, its own or that of a shard in it, and the

@@ -71,18 +71,18 @@ impl FolderTable {
     }
 
     /// Notes that a batch saw these folders, the nearest first.
-    pub fn note(&mut self, array_id: u64, folders: impl Iterator<Item = Folder>, batch_id: u64) {
+    pub fn note(&mut self, array_id: u64, folders: impl Iterator<Item = Folder>, turn: u64) {
         for folder in folders {
             let known = self.find(array_id, folder);
             let Some(slot) = known.or_else(|| self.cache.take(hash(array_id, folder))) else {
                 return;
             };
             self.cache.touch(slot);
-            if known.is_some_and(|slot| self.records[slot as usize].seen_by >= batch_id) {
+            if known.is_some_and(|slot| self.records[slot as usize].seen_by >= turn) {
                 // Those above it were seen with it.
                 return;
             }
-            let seen_by = batch_id;
+            let seen_by = turn;
             self.records[slot as usize] = FolderRecord { array_id, folder, seen_by };
         }
     }
@@ -93,30 +93,30 @@ impl FolderTable {
         &self,
         array_id: u64,
         mut folders: impl Iterator<Item = Folder>,
-        batch_id: u64,
+        turn: u64,
     ) -> Option<(Folder, bool)> {
         folders.find_map(|folder| {
             let slot = self.find(array_id, folder)?;
-            Some((folder, self.records[slot as usize].seen_by >= batch_id))
+            Some((folder, self.records[slot as usize].seen_by >= turn))
         })
     }
 
-    fn look(&self, array_id: u64, folder: Folder, batch_id: u64) -> (usize, u64) {
-        let look = hash_words(&[hash(array_id, folder), batch_id]);
+    fn look(&self, array_id: u64, folder: Folder, turn: u64) -> (usize, u64) {
+        let look = hash_words(&[hash(array_id, folder), turn]);
         ((look % self.looked_at.len() as u64) as usize, look)
     }
 
     /// Whether a batch knows what lies at the place of a folder, or it or one after it found a file
     /// in it.
-    pub fn is_looked_at(&self, array_id: u64, folder: Folder, batch_id: u64) -> bool {
-        let (place, look) = self.look(array_id, folder, batch_id);
-        let is_seen = |slot| self.records[slot as usize].seen_by >= batch_id;
+    pub fn is_looked_at(&self, array_id: u64, folder: Folder, turn: u64) -> bool {
+        let (place, look) = self.look(array_id, folder, turn);
+        let is_seen = |slot| self.records[slot as usize].seen_by >= turn;
         self.looked_at[place] == look || self.find(array_id, folder).is_some_and(is_seen)
     }
 
     /// Notes that a batch looked at the place of a folder.
-    pub fn set_looked_at(&mut self, array_id: u64, folder: Folder, batch_id: u64) {
-        let (place, look) = self.look(array_id, folder, batch_id);
+    pub fn set_looked_at(&mut self, array_id: u64, folder: Folder, turn: u64) {
+        let (place, look) = self.look(array_id, folder, turn);
         self.looked_at[place] = look;
     }
 

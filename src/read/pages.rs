@@ -110,7 +110,7 @@ pub struct Question {
     /// The version at the path is asked for, and nothing of the file.
     pub is_look: bool,
     /// Batch that asks first: absence is looked at once per batch.
-    pub batch_id: u64,
+    pub turn: u64,
 }
 
 impl Question {
@@ -182,7 +182,7 @@ impl Requests {
             inner: None,
             page: 0,
             is_look: false,
-            batch_id: 0,
+            turn: 0,
         };
         let request = Request { question, users: 0, outcome: Outcome::Pending, why: Why::new() };
         Requests {
@@ -200,8 +200,8 @@ impl Requests {
 
     /// Joins the lookup of the same page, or begins one. None while all are in use.
     pub fn ask(&mut self, question: Question) -> Option<u32> {
-        let Question { array_id, file, batch_id, .. } = question;
-        let hash = hash_words(&[array_id, file, question.index_page().hash(batch_id)]);
+        let Question { array_id, file, turn, .. } = question;
+        let hash = hash_words(&[array_id, file, question.index_page().hash(turn)]);
         let same = |slot: u32| self.slots[slot as usize].question == question;
         if let Some(slot) = self.cache.find(hash, same) {
             self.slots[slot as usize].users += 1;

@@ -149,6 +149,14 @@ impl AxisWalk {
         AxisWalk { word: self.word & !TO_MASK | to << TO_SHIFT, ..self }
     }
 
+    /// The same places from the last to the first.
+    pub fn reversed(self) -> AxisWalk {
+        let (step, is_back) = self.step();
+        let reach = ((self.places() - 1) * step) as i64;
+        let first = if is_back { self.first - reach } else { self.first + reach };
+        AxisWalk { first, word: self.word ^ BACKWARDS }
+    }
+
     /// Number of places, at least 1.
     pub fn places(&self) -> u64 {
         let mask = if self.word & STEPPED == 0 { COUNT_MASK } else { STEPPED_MAX };
@@ -205,6 +213,17 @@ mod tests {
         assert_eq!(of(2, 7, 9), [2]);
         assert_eq!(of(2, 7, i64::MIN), [6]);
         assert_eq!(of(i64::MAX - 1, i64::MAX, 1), [i64::MAX - 1]);
+    }
+
+    #[test]
+    fn a_walk_turned_round_reads_the_same_from_its_end() {
+        for (begin, end, step) in [(2, 7, 1), (2, 8, 2), (-3, 9, -5), (4, 5, 1), (0, 9, -1)] {
+            let walk = AxisWalk::of(begin, end, step).unwrap();
+            let mut turned = elements(walk.reversed());
+            turned.reverse();
+            assert_eq!(turned, elements(walk), "[{begin}, {end}) by {step}");
+            assert_eq!(walk.reversed().range(), walk.range());
+        }
     }
 
     #[test]

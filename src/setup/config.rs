@@ -10,7 +10,7 @@ use crate::base::abi::{
 };
 use crate::base::limits::{
     BOXES_MAX, CHUNK_BYTES_MAX, HOOK_STACK_BYTES_MAX, MAP_BYTES_MAX, PARTS_MAX, RANK_MAX,
-    SAMPLES_MAX, THREADS_MAX, WINDOW_BYTES,
+    READERS_MAX, SAMPLES_MAX, THREADS_MAX, WINDOW_BYTES,
 };
 use crate::base::status::{Status, Why};
 use crate::cuda::DriverPath;
@@ -381,16 +381,17 @@ macro_rules! config_table {
         /// removed is freed once other files have taken its windows. The page tables are the
         /// system's, and no part of a budget.
         map_uncompressed: u32 = 0, [0, 1] => Switch "copy uncompressed data out of mapped files";
-        // Not built yet, but for map_bytes_max: another value than the default is UNSUPPORTED by
-        // name.
+        // Not built yet, but for map_bytes_max and n_readers: another value than the default is
+        // UNSUPPORTED by name.
         /// 1: casts to integers clamp and truncate; NaN is 0. Not built yet.
         saturate: u32 = 0, {unbuilt};
         /// Address space for mapped files, taken at open if map_uncompressed = 1: windows of 1 GiB,
         /// which pass to other files by last use.
         map_bytes_max: u64 = 64 << 30, [WINDOW_BYTES, MAP_BYTES_MAX]
             => Bytes "address space for mapped files";
-        /// Calls of read_into that work at a time. Not built yet.
-        n_readers: u32 = 8, {unbuilt};
+        /// Calls of read_into that work at a time; others wait in order. 0: read_into is INVALID,
+        /// and takes no memory.
+        n_readers: u32 = 8, [0, READERS_MAX] => Count "calls of read_into that work at a time";
         /// n: records for n lent slots, and no other slots. Not built yet.
         lent_slots: u32 = 0, {unbuilt};
         /// Places in the ring of events. Not built yet.

@@ -85,6 +85,16 @@ impl Field {
         Cast::find(record.dtype, record.dtype_bytes, self.dtype, self.dtype_bytes)
     }
 
+    /// The same for memory of a caller: of RAW each array's own bytes.
+    pub fn cast_to_target(&self, record: &ArrayRecord) -> Option<Cast> {
+        match self.dtype {
+            Dtype::Raw => {
+                Cast::find(record.dtype, record.dtype_bytes, Dtype::Raw, record.dtype_bytes)
+            }
+            _ => self.cast_from(record),
+        }
+    }
+
     /// The same, of an array that push or the planner has compared with the field: both refuse one
     /// that has none.
     pub fn checked_cast(&self, record: &ArrayRecord) -> Cast {

@@ -5,12 +5,13 @@
 
 use crate::assemble::units::chunk_records_max;
 use crate::base::abi::FilesHook;
+use crate::base::indexes::LANES;
 use crate::base::limits::{
     FILE_CHUNK_BYTES, MAPPED_CHUNK_BYTES, MEMORY_PAGE_BYTES, SAMPLES_MAX, THREADS_MAX, WINDOW_BYTES,
 };
 use crate::base::math::align_up;
 use crate::base::status::{Status, Why};
-use crate::batch::slots::PerSample;
+use crate::batch::slots::{PerSample, SlotCounts};
 use crate::chunk_cache::{GRANULE_BYTES, region_bytes};
 use crate::cuda::HAS_DEVICES;
 use crate::cuda::engine::DEVICE_PAGE_BYTES;
@@ -58,6 +59,8 @@ const HOOK_STACK_DEFAULT_BYTES: u64 = 256 << 10;
 const BATCHES_MAX: u32 = 64;
 /// Waves that early batches leave to others.
 pub const LATER_WAVES: u32 = 2;
+/// Waves of the boxes of readers: one is filled while the other is read.
+const READER_WAVES: u32 = 2;
 /// Smallest chunk cache: less would hold next to nothing.
 const CHUNK_CACHE_BYTES_MIN: u64 = 64 << 10;
 /// Largest chunk cache: granule numbers stay in 31 bits.
@@ -223,7 +226,7 @@ fn lookahead_samples(config: &Config, sample_bytes: u64, why: &mut Why) -> Resul
 
 /// Full-length uris for the first thousand boxes of lookahead and 256 bytes for each beyond: equal
 /// neighbours share, so real streams take far less.
-fn uri_pool_bytes(lookahead_boxes: u32) -> u64 {
+pub fn uri_pool_bytes(lookahead_boxes: u32) -> u64 {
     let full = lookahead_boxes.min(1024) as u64 + 32;
     let beyond = lookahead_boxes.saturating_sub(1024) as u64;
     full * 4096 + beyond * 256
@@ -353,7 +356,23 @@ impl Settings {
 
     /// Batches that are planned, read, filled, ready or held at a time.
     pub fn batch_records(&self) -> u32 {
-        self.config.n_batch_slots + self.early_batches()
+        self.slot_counts().batches()
+    }
+
+    /// The slots of batches and of readers.
+    pub fn slot_counts(&self) -> SlotCounts {
+        SlotCounts {
+            places: self.config.n_batch_slots,
+            early: self.early_batches(),
+            readers: self.config.n_readers,
+            samples: self.config.samples_per_batch,
+        }
+    }
+
+    /// Waves of the samples that are pushed, and of the boxes of readers.
+    pub fn waves(&self) -> [u32; LANES] {
+        let readers = if self.config.n_readers > 0 { READER_WAVES } else { 0 };
+        [self.config.host_buffer_waves, readers]
     }
 
     /// The cap on host bytes, pinned ones included.

@@ -20,8 +20,9 @@ use crate::state::shared::Shared;
 use crate::state::slab_writer::{SlabWriter, Tiles};
 use crate::wave::{ChunkTask, Kept, ReadOp, ReadPhase};
 use core::ffi::c_void;
-use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
+use core::ptr::{NonNull, with_exposed_provenance, with_exposed_provenance_mut};
 use core::slice;
+use core::sync::atomic::Ordering::Relaxed;
 
 impl State {
     /// The place in the staging slab of a read that the caller was handed.
@@ -122,11 +123,27 @@ impl Shared {
         Some(unsafe { Event::from_raw(raw) }).filter(|event| !event.is_null())
     }
 
-    /// A sample in its batch slot, of which a job writes what its chunks cover.
-    pub fn claim_sample(&self, to: Destination) -> Claim<'static> {
+    /// A sample in its batch slot, of which a job writes what its chunks cover; or the target of the
+    /// box of a caller, which is None once the caller has left.
+    pub fn claim_sample(&self, to: Destination) -> Option<Claim<'static>> {
+        let region = match self.reader(to.slot) {
+            None => self.sample_region(to),
+            Some(reader) => self.target_region(reader)?,
+        };
         // SAFETY: the slot is Filling, or Finishing and patched by one job; two chunks of an array
         // never cover the same element of a box, and a chunk is one job's.
-        unsafe { Claim::new(self.sample_region(to)) }
+        Some(unsafe { Claim::new(region) })
+    }
+
+    /// The memory of a caller that its box is read into.
+    fn target_region(&self, reader: u32) -> Option<Region> {
+        let reader = index(u64::from(reader));
+        let address = self.views.addresses[reader].load(Relaxed);
+        let start = NonNull::new(with_exposed_provenance_mut::<u8>(address))?;
+        let bytes = self.views.targets.rows(reader, 1)[0].bytes;
+        // SAFETY: the caller of read_into lends the memory until that returns, which waits for every
+        // job that was handed out while the address was there.
+        Some(unsafe { Region::over(start, bytes) })
     }
 
     /// Bytes of a field of a full batch that a pass reads, and no pass writes meanwhile.

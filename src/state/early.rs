@@ -6,7 +6,7 @@
 //! order of the plan. So staging memory that an early batch holds is never what an earlier one
 //! waits for.
 
-use crate::base::indexes::WaveIndex;
+use crate::base::indexes::{Lane, WaveIndex};
 use crate::batch::slots::Slots;
 use crate::state::State;
 use crate::state::shared::Shared;
@@ -44,7 +44,7 @@ impl State {
             }
             let State { slots, waves, .. } = self;
             waves.end_early(|waves, wave, op| is_next_early(shared, (slots, waves), wave, op));
-            self.plan_wanted = true;
+            self.want_plan(true);
             self.wakes.work();
         }
     }
@@ -57,8 +57,9 @@ impl State {
 
     /// Active waves with chunks of early batches.
     pub fn early_waves(&self) -> u32 {
-        let first = self.slots.next_place();
-        self.waves.each_active().filter(|wave| wave.last_batch >= first).count() as u32
+        let first = self.slots.placed_turn();
+        let waves = self.waves.active_of(Lane::Samples);
+        waves.filter(|wave| wave.last_turn >= first).count() as u32
     }
 
     fn is_next_early(&self, shared: &Shared, wave: WaveIndex, op: u32) -> bool {

@@ -1,11 +1,12 @@
 //! The kinds of work: who does them, and what one bounded piece of each is.
 
 use crate::base::arena::Claim;
-use crate::base::indexes::{ArraySlot, WaveIndex};
+use crate::base::indexes::{ArraySlot, Lane, WaveIndex};
 use crate::base::version::Version;
 use crate::batch::pieces::Piece;
 use crate::intake::parts::Slice;
 use crate::read::{Lease, Looks, Question, Window};
+use crate::state::State;
 use crate::state::scratch::Hold;
 use crate::state::slab_writer::SlabWriter;
 use crate::wave::ReadOp;
@@ -25,13 +26,33 @@ pub enum Role {
     Both,
     /// Submit to the device and look what is done.
     Device,
+    /// Plan, read and decode the boxes of callers, on the thread of one.
+    Reader,
+}
+
+impl Role {
+    /// Whether it takes work of a lane.
+    pub fn takes(self, lane: Lane) -> bool {
+        self != Role::Reader || lane == Lane::Readers
+    }
+}
+
+impl Job {
+    /// The lane whose memory the job may write to; None if it writes to that of none.
+    pub fn lane(&self, state: &State) -> Option<Lane> {
+        match self {
+            Job::Stream { wave, .. } | Job::Assemble { wave, .. } => Some(state.waves.lane(*wave)),
+            Job::Finish { .. } => Some(Lane::Samples),
+            _ => None,
+        }
+    }
 }
 
 /// One bounded piece of work, and the memory that is its own.
 #[derive(Debug)]
 pub enum Job {
-    /// Run the planner.
-    Plan,
+    /// Run the planner of a lane.
+    Plan(Lane),
     /// Load the metadata of an array.
     LoadArray {
         /// Slot of the array.

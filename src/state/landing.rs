@@ -45,7 +45,8 @@ impl State {
                     continue;
                 }
                 (Way::Refused, _) if HAS_DEVICES => {
-                    self.plan_wanted |= self.waves.refuse(wave);
+                    let is_for_redo = self.waves.refuse(wave);
+                    self.want_plan(is_for_redo);
                     at += 1;
                     continue;
                 }
@@ -71,11 +72,11 @@ impl State {
     /// Chunks of a wave are done with.
     fn sub_remaining(&mut self, shared: &Shared, wave: WaveIndex, count: u32) {
         let left = self.waves.waves[wave.at()].remaining - count;
-        self.plan_wanted |= left == 0 || left / PLAN_EVERY < (left + count) / PLAN_EVERY;
+        self.want_plan(left == 0 || left / PLAN_EVERY < (left + count) / PLAN_EVERY);
         if self.waves.sub_remaining(wave, count) {
             shared.stats.waves_emitted.fetch_add(1, Relaxed);
         } else if self.waves.waves[wave.at()].is_for_redo() {
-            self.plan_wanted = true;
+            self.want_plan(true);
         }
     }
 
@@ -88,7 +89,8 @@ impl State {
         // One that failed meanwhile was told of: what the device says of it does not matter.
         if !is_decoded && task.kind == ChunkKind::Data {
             shared.refuse_chunk(row as usize, ByWorker::Refused);
-            self.plan_wanted |= self.waves.refuse(wave);
+            let is_for_redo = self.waves.refuse(wave);
+            self.want_plan(is_for_redo);
             return;
         }
         let codec = shared.array_record(task.array).codec_place();

@@ -30,9 +30,11 @@ pub enum Condition {
     Space,
     /// The end of what runs: reset, close and open wait for it.
     Idle,
+    /// A box that a caller reads, or a reader that is free.
+    Reader,
 }
 
-const CONDITIONS: usize = 7;
+const CONDITIONS: usize = 8;
 
 /// What changed since the lock was taken.
 #[derive(Clone, Copy, Default)]
@@ -106,8 +108,8 @@ impl Lock {
         if wakes.bits == 0 {
             return;
         }
-        use Condition::{Batch, Decode, Device, Idle, Io, Space};
-        for condition in [Decode, Io, Device, Batch, Space, Idle] {
+        use Condition::{Batch, Decode, Device, Idle, Io, Reader, Space};
+        for condition in [Decode, Io, Device, Batch, Space, Idle, Reader] {
             if wakes.has(condition) {
                 self.condition(condition).broadcast();
             }
@@ -124,7 +126,8 @@ impl Lock {
     /// wakes the next when it has taken a job, and one job rarely makes work for many.
     fn call_decoder(&self, state: &mut State) {
         let is_called = state.threads.idle_decode == 0 || state.threads.is_decode_waking;
-        if !is_called && !state.work_for(self.shared, Role::Decode).is_empty() {
+        let may_come = !is_called && state.contexts.free > 0;
+        if may_come && !state.work_for(self.shared, Role::Decode).is_empty() {
             state.threads.is_decode_waking = true;
             self.condition(Condition::Decode).signal();
         }
@@ -145,8 +148,9 @@ impl Lock {
         let unwatched = state.device.is_at_work() && state.device.watchers == 0;
         let helps = self.shared.settings.is_threadless() && state.waiters > 0;
         if helps && (unwatched || has_work(state, Role::Both)) {
-            self.condition(Condition::Batch).broadcast();
-            self.condition(Condition::Space).broadcast();
+            for condition in [Condition::Batch, Condition::Space, Condition::Reader] {
+                self.condition(condition).broadcast();
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 //! what is next.
 
 pub mod claims;
+pub mod contexts;
 pub mod device;
 pub mod early;
 pub mod flights;
@@ -14,6 +15,7 @@ pub mod kept;
 mod landing;
 pub mod lock;
 pub mod needs;
+pub mod readers;
 pub mod reading;
 pub mod scratch;
 pub mod shared;
@@ -23,15 +25,14 @@ pub mod whole;
 pub mod work;
 pub mod worker;
 
-use crate::base::arena::{Carver, Region, span_of};
+use crate::base::arena::{Carver, Region, Table, span_of};
 use crate::base::bill::Item;
-use crate::base::cache::Fifo;
-use crate::base::indexes::{BatchSlot, FileSlot, WaveIndex};
+use crate::base::indexes::{BatchSlot, FileSlot, LANES, Lane, WaveIndex};
 use crate::base::shelf::Shelf;
 use crate::base::status::{Failure, Status, Why};
 use crate::batch::pieces::Piece;
 use crate::batch::slots::{SlotState, Slots};
-use crate::chunk_cache::ChunkCache;
+use crate::chunk_cache::{ChunkCache, GRANULE_BYTES};
 use crate::cuda::{DeviceEngine, Fault, HAS_DEVICES};
 use crate::fail;
 use crate::intake::arrays::Arrays;
@@ -40,17 +41,20 @@ use crate::intake::parts::PartTable;
 use crate::intake::queue::Queue;
 use crate::read::{FileTable, FolderTable, PageCache, Requests, Windows};
 use crate::setup::geometry::Geometry;
-use crate::setup::settings::Settings;
+use crate::setup::settings::{Settings, uri_pool_bytes};
+use crate::state::contexts::Contexts;
 use crate::state::device::DeviceState;
 use crate::state::flights::AsyncReads;
 use crate::state::host_threads::HostThreads;
 use crate::state::lock::{Condition, Lock, Locked, Wakes};
+use crate::state::readers::{Readers, Target};
 use crate::state::reading::Reading;
 use crate::state::scratch::Pool;
 use crate::state::shared::{Shared, Views};
 use crate::state::slab_writer::SlabWriter;
 use crate::wave::Waves;
 use core::ops::Range;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// Samples whose arrays are looked up at a time, so that the lock is held briefly.
 const PREFETCH_SAMPLES: u64 = 256;
@@ -171,6 +175,12 @@ pub struct State {
     pub is_flushed: bool,
     /// Samples that wait.
     pub queue: Queue,
+    /// Boxes of callers that wait to be planned; the tag of each is the number of its reader.
+    pub read_queue: Queue,
+    /// Callers that read boxes.
+    pub readers: Readers,
+    /// The targets of their boxes.
+    pub targets: Table<Target>,
     /// Array metadata.
     pub arrays: Arrays,
     pub parts: PartTable,
@@ -196,10 +206,12 @@ pub struct State {
     pub device: DeviceState,
     /// Batches.
     pub slots: Slots,
-    /// The planner may be able to do something.
-    pub plan_wanted: bool,
-    /// A worker runs the planner.
-    pub planning: bool,
+    /// The planner of a lane may be able to do something.
+    pub plan_wanted: [bool; LANES],
+    /// A worker runs the planner of a lane.
+    pub planning: [bool; LANES],
+    /// Number of the window entry of samples that decodes the chunk in each slot of the cache.
+    pub owners: &'static mut [u64],
     /// Many of the last reads had to wait: reads go to the threads that may.
     pub is_cold: bool,
     /// How many, against those that found everything cached.
@@ -210,8 +222,8 @@ pub struct State {
     pub pool: Pool,
     /// Reads that the host will complete.
     pub async_reads: AsyncReads,
-    /// Worker contexts that are free, if the host's threads work.
-    pub contexts: Fifo,
+    /// Worker contexts that decode and are free.
+    pub contexts: Contexts,
     /// The threads of the host that are at work.
     pub host: HostThreads,
     /// The read of each worker context, if it has one.
@@ -239,9 +251,8 @@ impl State {
         common_scratch: Region,
     ) -> State {
         let config = &settings.config;
-        let (waves, wave_chunks) = (config.host_buffer_waves, config.max_chunks_per_wave);
-        let early = settings.early_batches();
-        let slots = (config.n_batch_slots, early, config.samples_per_batch);
+        let (waves, wave_chunks) = (settings.waves(), config.max_chunks_per_wave);
+        let (staged, readers) = ([geometry.slab_bytes, geometry.reader_bytes], config.n_readers);
         let ahead = (settings.lookahead_samples, settings.per_sample.boxes);
         State {
             life: Life::Running,
@@ -255,6 +266,9 @@ impl State {
             is_halted: false,
             is_flushed: false,
             queue: Queue::carve(carver, ahead, settings.uri_pool_bytes, settings.takes_parts),
+            read_queue: Queue::carve(carver, (readers, 1), uri_pool_bytes(readers), false),
+            readers: Readers::carve(carver, settings),
+            targets: carver.table(Item::Instance, u64::from(readers), &Target::EMPTY),
             arrays: Arrays::carve(carver, config.n_array_meta_cache),
             edges: EdgeTable::carve(carver, config.n_array_meta_cache),
             parts: PartTable::carve(carver, config.max_npy_files),
@@ -267,20 +281,25 @@ impl State {
                 carver,
                 settings.cache_memory_bytes,
                 settings.cache_uses,
-                waves * wave_chunks,
+                waves.iter().sum::<u32>() * wave_chunks,
             ),
-            waves: Waves::carve(carver, waves, wave_chunks, geometry.slab_bytes),
+            waves: Waves::carve(carver, waves, wave_chunks, staged),
             device: DeviceState::carve(carver, settings, geometry.device),
             kept_failures: KeptFailure::carve(carver),
-            slots: Slots::carve(carver, slots, &settings.per_sample),
-            plan_wanted: false,
-            planning: false,
+            slots: Slots::carve(carver, settings.slot_counts(), &settings.per_sample),
+            plan_wanted: [false; LANES],
+            planning: [false; LANES],
+            owners: carver.slice(
+                Item::ChunkCacheTables,
+                settings.cache_memory_bytes / GRANULE_BYTES,
+                &0,
+            ),
             is_cold: false,
             miss_weight: 0,
             loads_wait_since: None,
             pool: Pool::carve(carver, common_scratch),
             async_reads: AsyncReads::carve(carver, settings),
-            contexts: Fifo::carve_full(carver, Item::Workers, settings.worker_count()),
+            contexts: Contexts::carve(carver, settings.decode_threads),
             host: HostThreads::carve(carver, settings),
             readings: carver.slice(Item::Workers, u64::from(settings.worker_count()), &None),
             running: 0,
@@ -302,6 +321,8 @@ impl State {
             boxes: self.slots.boxes.share(),
             fed: self.slots.fed.share(),
             rows: self.slots.rows.share(),
+            targets: self.targets.share(),
+            addresses: self.readers.addresses,
             stream_counts: self.device.slabs.streams,
             refusals: self.device.refusals,
         }
@@ -331,6 +352,28 @@ impl State {
         false
     }
 
+    /// The boxes of a lane that wait to be planned.
+    pub fn queue_of(&self, lane: Lane) -> &Queue {
+        match lane {
+            Lane::Samples => &self.queue,
+            Lane::Readers => &self.read_queue,
+        }
+    }
+
+    /// A reader may be free, for a caller that waits for one.
+    pub fn free_reader(&mut self) {
+        if self.readers.has_waiting() {
+            self.wakes.all(Condition::Reader);
+        }
+    }
+
+    /// The planners may be able to do something, if so: that of readers if it has something to do.
+    pub fn want_plan(&mut self, is_so: bool) {
+        let has_readers = self.slots.has_busy_reader();
+        self.plan_wanted[Lane::Samples as usize] |= is_so;
+        self.plan_wanted[Lane::Readers as usize] |= is_so && has_readers;
+    }
+
     /// Notes whether a read found its bytes in the page cache.
     pub fn note_cached(&mut self, is_cached: bool) {
         self.miss_weight = match is_cached {
@@ -341,7 +384,7 @@ impl State {
             let was_cold = core::mem::replace(&mut self.is_cold, self.miss_weight > 0);
             if self.is_cold != was_cold {
                 // Reads and looks are for other threads now, and batches may be early.
-                self.plan_wanted |= self.is_cold;
+                self.want_plan(self.is_cold);
                 self.wakes.work();
             }
         }
@@ -400,7 +443,7 @@ impl State {
     /// and is not called: when a consumer releases must not decide what waves form.
     pub fn slot_freed(&mut self, shared: &Shared) {
         let is_only = self.slots.free_places() == 1 || self.slots.in_state(SlotState::Free) == 1;
-        self.plan_wanted |= is_only;
+        self.want_plan(is_only);
         // The records of early batches may have been given back.
         match self.life {
             Life::Closing => self.wakes.all(Condition::Idle),
@@ -477,6 +520,7 @@ impl State {
         self.is_halted = self.device.is_dead();
         self.is_flushed = false;
         self.queue.clear();
+        self.read_queue.clear();
         self.parts.reset();
         self.edges.rows.waits_since = None;
         self.arrays.reset();
@@ -485,12 +529,14 @@ impl State {
         self.requests.clear();
         self.chunks.clear();
         self.kept_failures.clear();
-        self.waves.clear(self.async_reads.drop_all());
+        self.async_reads.drop_all();
+        self.waves.clear(self.async_reads.written());
         self.slots.reset();
+        self.readers.addresses.iter().for_each(|address| address.store(0, Relaxed));
         if HAS_DEVICES {
             self.device.clear();
         }
-        self.plan_wanted = false;
-        self.planning = false;
+        self.plan_wanted = [false; LANES];
+        self.planning = [false; LANES];
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::assemble::blanks::BLANKS_MAX;
 use crate::assemble::units::{chunk_records_max, outside_records_max};
-use crate::base::indexes::{ArraySlot, WaveIndex};
+use crate::base::indexes::{ArraySlot, BatchSlot, Lane, WaveIndex};
 use crate::base::limits::RANK_MAX;
 use crate::decode::streams::{is_frames, is_walked};
 use crate::decode::{block_need, kept_bytes, leaves_filter, target_need};
@@ -24,13 +24,15 @@ use core::sync::atomic::Ordering::Relaxed;
 pub struct NoRoom;
 
 impl State {
-    /// Takes room on the way to a device; None on the host. Err until a slab has room.
+    /// Takes room on the way to a device; None for what goes to memory of the host. Err until a slab
+    /// has room.
     pub fn reserve(
         &mut self,
         shared: &Shared,
+        lane: Lane,
         need: SlabNeed,
     ) -> Result<Option<SlabWriter>, NoRoom> {
-        if shared.engine().is_none() {
+        if shared.engine().is_none() || lane == Lane::Readers {
             return Ok(None);
         }
         if !self.ask_for_room(shared, need) {
@@ -86,7 +88,7 @@ impl State {
 
     /// The need of a task of a slab.
     pub fn task_need(&self, shared: &Shared, task: &ChunkTask) -> SlabNeed {
-        if shared.engine().is_none() {
+        if !shared.is_for_device(task.slot) {
             return SlabNeed::default();
         }
         let mut decoded_bytes = 0;
@@ -134,10 +136,10 @@ impl State {
 pub fn way_of(
     shared: &Shared,
     record: &ArrayRecord,
-    array: ArraySlot,
+    (slot, array): (BatchSlot, ArraySlot),
     (kept, bytes, need): (Option<Kept>, u64, Need),
 ) -> Way {
-    if shared.engine().is_none() || record.compressor().is_none() {
+    if !shared.is_for_device(slot) || record.compressor().is_none() {
         return Way::Worker;
     }
     let layout = &shared.geometry.device;
@@ -174,7 +176,9 @@ pub fn way_of(
 ///
 /// It follows from the task and the array alone, because room is taken before a byte is read.
 pub fn whole_bytes(shared: &Shared, record: &ArrayRecord, task: &ChunkTask) -> Option<u64> {
-    shared.engine()?;
+    if !shared.is_for_device(task.slot) {
+        return None;
+    }
     let is_decompressed = record.compressor().is_some();
     let is_decoded = task.kind == ChunkKind::Data && task.kept.is_none() && is_decompressed;
     if !is_decoded || 8 * task.need.box_bytes <= 7 * record.chunk_bytes {

@@ -3,7 +3,7 @@
 use crate::assemble::axis::PadMode;
 use crate::base::arena::{Region, Table};
 use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
-use crate::base::limits::{ELEMENT_BYTES_MAX, FIELDS_MAX};
+use crate::base::limits::{ELEMENT_BYTES_MAX, FIELDS_MAX, RANK_MAX};
 use crate::base::stats::StatsCells;
 use crate::base::text::Uri;
 use crate::batch::exports::Exports;
@@ -25,11 +25,12 @@ use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
 use crate::source::paths::{folder_path, write_file_path};
 use crate::state::Pass;
+use crate::state::readers::Target;
 use crate::state::slab_writer::Tiles;
 use crate::wave::{WaveTables, Way};
 use arrayvec::ArrayVec;
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 /// See the module. Nothing in it changes after open but by atomics, and nothing in it is locked.
 pub struct Shared {
@@ -92,6 +93,9 @@ pub struct Views {
     pub fed: Table<Fed>,
     /// Rows of batch slots.
     pub rows: SlotRows,
+    /// Targets of the boxes of readers.
+    pub targets: Table<Target>,
+    pub addresses: &'static [AtomicUsize],
     /// Streams of each slab that were found.
     pub stream_counts: &'static [AtomicU32],
     /// Chunks of each array that a device refused, or was not given for a like reason.
@@ -162,7 +166,7 @@ impl Shared {
 
     /// Row of box `number` of the batch in a slot.
     pub fn box_row(&self, slot: BatchSlot, number: u32) -> usize {
-        slot.at() * self.settings.boxes_per_batch() as usize + number as usize
+        self.settings.slot_counts().row((slot, number), self.settings.per_sample.boxes)
     }
 
     /// Box `number` of the batch in a slot.
@@ -250,6 +254,24 @@ impl Shared {
     pub fn engine(&self) -> Option<&DeviceEngine> {
         // A reference to what nobody has is no type that nobody has.
         self.engine.filter(|_| HAS_DEVICES)
+    }
+
+    /// Bytes from one place to the next along each axis of where a box goes.
+    pub fn strides(&self, to: Destination) -> &[u64; RANK_MAX] {
+        match self.reader(to.slot) {
+            None => &self.field(to.field).strides,
+            Some(reader) => &self.views.targets.rows(reader as usize, 1)[0].strides,
+        }
+    }
+
+    /// Whether what goes to a slot is made on the device.
+    pub fn is_for_device(&self, slot: BatchSlot) -> bool {
+        self.engine().is_some() && self.reader(slot).is_none()
+    }
+
+    /// The number of the reader that a slot is, if it is one.
+    pub fn reader(&self, slot: BatchSlot) -> Option<u32> {
+        self.settings.slot_counts().reader(slot)
     }
 
     /// Whether samples get a digest.

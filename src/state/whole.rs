@@ -15,7 +15,8 @@ impl State {
         if self.slots.complete(slot, shared.skips_errors()) {
             self.pass_over(shared, slot, 0);
         } else {
-            self.wakes.all(Condition::Batch);
+            let is_reader = self.slots.counts.reader(slot).is_some();
+            self.wakes.all(if is_reader { Condition::Reader } else { Condition::Batch });
         }
     }
 

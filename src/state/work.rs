@@ -5,6 +5,7 @@
 //! wrong if a file is busy or room is short; then nothing is taken, and whoever ends the lease or
 //! makes room looks again.
 
+use crate::base::indexes::Lane;
 use crate::batch::pieces::Doer;
 use crate::cuda::HAS_DEVICES;
 use crate::state::job::Role;
@@ -83,8 +84,8 @@ impl State {
         if self.life != Life::Running {
             return works;
         }
-        if matches!(role, Role::Decode | Role::Both) {
-            self.add_decode_work(shared, &mut works);
+        if matches!(role, Role::Decode | Role::Both | Role::Reader) {
+            self.add_decode_work(shared, role, &mut works);
         }
         if matches!(role, Role::Io | Role::Both) {
             works.add(Work::Load, self.has_load());
@@ -95,8 +96,13 @@ impl State {
         }
         // Looks at paths need no wait if reads of bytes need none: whoever plans then also looks,
         // and no other thread is woken for it.
-        let looker = if self.must_wait(shared) { Role::Io } else { Role::Decode };
-        if role == looker || role == Role::Both {
+        let is_looker = match role {
+            Role::Io => self.must_wait(shared),
+            Role::Decode | Role::Reader => !self.must_wait(shared),
+            Role::Both => true,
+            Role::Device => false,
+        };
+        if is_looker {
             works.add(Work::Look, self.requests.has_looks());
             works.add(Work::LookArray, self.arrays.has_looks());
         }
@@ -105,15 +111,22 @@ impl State {
         works
     }
 
-    fn add_decode_work(&self, shared: &Shared, works: &mut Works) {
-        works.add(Work::Plan, self.plan_wanted && !self.planning);
+    /// Whether the planner of a lane may be able to do something, for a worker of this role.
+    pub fn wants_plan(&self, lane: Lane, role: Role) -> bool {
+        let number = lane as usize;
+        role.takes(lane) && self.plan_wanted[number] && !self.planning[number]
+    }
+
+    fn add_decode_work(&self, shared: &Shared, role: Role, works: &mut Works) {
+        works.add(Work::Plan, Lane::ALL.iter().any(|lane| self.wants_plan(*lane, role)));
         // Decoding needs room on the way to a device, and so do reads that decode at once: a host's
         // thread that was told of them would come in vain, again and again.
-        if HAS_DEVICES && self.device.lacks_room {
-            return;
-        }
-        works.add(Work::Finish, self.slots.has_piece(Doer::Workers));
-        let (ready, unissued) = self.waves.each_active().fold((false, false), |found, wave| {
+        let lacks_room = HAS_DEVICES && self.device.lacks_room;
+        let is_open = |lane: &Lane| role.takes(*lane) && !(lacks_room && *lane == Lane::Samples);
+        works.add(Work::Finish, is_open(&Lane::Samples) && self.slots.has_piece(Doer::Workers));
+        let waves =
+            Lane::ALL.into_iter().filter(is_open).flat_map(|lane| self.waves.active_of(lane));
+        let (ready, unissued) = waves.fold((false, false), |found, wave| {
             (found.0 | !wave.ready.is_empty(), found.1 | (wave.unissued > 0))
         });
         works.add(Work::Assemble, ready);

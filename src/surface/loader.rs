@@ -9,6 +9,7 @@ use crate::base::status::{Status, Why, with_why};
 use crate::base::text::Uri;
 use crate::engine::Engine;
 use crate::engine::calls::Popped;
+use crate::engine::read::CallerMemory;
 use crate::engine::requests;
 use crate::fail;
 #[cfg(feature = "internals")]
@@ -210,6 +211,47 @@ impl Loader {
                 .map_err(|failure| Failure { tag, ..failure })
         };
         instance.push(count, fill, timeout_ns)
+    }
+
+    /// Reads one box into memory of the program, from any thread, and waits for it: no slot, batch or
+    /// order has a part in it. The field of the box gives the element type and the padding; of RAW
+    /// each array's own bytes are taken. `target` is where its first place goes; `bytes`: how many
+    /// may be written, from the lowest place on; `strides`: bytes from one place to the next along
+    /// each axis of the box, row-major if there are none. `n_readers` calls work at a time, others
+    /// wait in order. An error of the stream is none of a read. Errors: INVALID of a box or strides
+    /// that will not do, AGAIN or STARVED after `timeout_ns`, AGAIN if a reset ends it, what a store
+    /// says, as of pop, SHUTDOWN.
+    ///
+    /// # Safety
+    /// The memory of the places can be written, and nobody else uses it before this returns. Then
+    /// nothing of the loader writes there any more.
+    pub unsafe fn read_into(
+        &self,
+        part: &Part<'_>,
+        (target, bytes): (*mut u8, u64),
+        strides: Option<&[i64]>,
+        timeout_ns: u64,
+    ) -> Result<(), Failure> {
+        let instance = self.enter()?;
+        let mut request = requests::Request::empty();
+        with_why(|why| {
+            fill_request(&mut request, part, why)?;
+            let axes = strides.map_or(request.rank, <[i64]>::len);
+            if axes == request.rank && !target.is_null() {
+                return Ok(());
+            }
+            let rank = request.rank;
+            Err(fail!(why, Invalid, "{axes} strides of a box of rank {rank}, or no target"))
+        })?;
+        let strides = strides.map(|given| {
+            let mut strides = [0; RANK_MAX];
+            strides[..given.len()].copy_from_slice(given);
+            strides
+        });
+        let address = target.expose_provenance();
+        let memory = CallerMemory { address, bytes, strides: strides.as_ref() };
+        // SAFETY: the caller lends the memory.
+        unsafe { instance.read_into(&mut request, &memory, timeout_ns) }
     }
 
     /// Ends the current batch after the last request.

@@ -15,7 +15,7 @@ mod text;
 use crate::base::arena::{Carver, Table};
 use crate::base::bill::Item;
 use crate::base::cache::{Fifo, List};
-use crate::base::indexes::WaveIndex;
+use crate::base::indexes::{LANES, Lane, WaveIndex};
 pub use ring::Ring;
 pub use tables::WaveTables;
 pub use tasks::{ChunkKind, ChunkTask, Kept, ReadOp, Way};
@@ -44,8 +44,8 @@ pub struct Wave {
     pub interval: u64,
     /// When it became active.
     pub activated_ns: u64,
-    /// Number of the last batch that it has chunks of.
-    pub last_batch: u64,
+    /// The turn of the last batch that it has chunks of.
+    pub last_turn: u64,
     /// Whether one of its chunks was handed out for decoding.
     pub is_bound: bool,
     /// Reads that have to be waited for.
@@ -110,15 +110,23 @@ pub struct Waves {
     pub active_count: u32,
     /// How far each read is; the queues of the waves and their cursors are indexes over it.
     reads: &'static mut [ReadLife],
-    /// The ring.
-    pub ring: Ring,
+    /// The ring of each lane.
+    rings: [Ring; LANES],
+    /// Waves of each lane, those of samples first.
+    counts: [u32; LANES],
     chunks_per_wave: u32,
 }
 
 impl Waves {
-    /// `count` free waves.
+    /// So many free waves of each lane, and the bytes that they are staged in.
     #[inline(never)] // as Carver::place
-    pub fn carve(carver: &mut Carver, count: u32, chunks_per_wave: u32, slab_bytes: u64) -> Waves {
+    pub fn carve(
+        carver: &mut Carver,
+        counts: [u32; LANES],
+        chunks_per_wave: u32,
+        staged_bytes: [u64; LANES],
+    ) -> Waves {
+        let count = counts.iter().sum::<u32>();
         let waves = carver.slice_from(Item::Waves, count as u64, |carver| Wave {
             is_active: false,
             op_count: 0,
@@ -130,7 +138,7 @@ impl Waves {
             refused: 0,
             interval: 0,
             activated_ns: 0,
-            last_batch: 0,
+            last_turn: 0,
             is_bound: false,
             blocking: Fifo::carve(carver, Item::Waves, chunks_per_wave),
             for_io: Fifo::carve(carver, Item::Waves, chunks_per_wave),
@@ -143,7 +151,12 @@ impl Waves {
             active: List::carve(carver, Item::Waves, count),
             active_count: 0,
             reads: carver.slice(Item::Waves, ops, &ReadLife { phase: ReadPhase::Done, next: 0 }),
-            ring: Ring::carve(carver, count * 4, slab_bytes),
+            rings: Lane::ALL.map(|lane| {
+                let base = if lane == Lane::Samples { 0 } else { staged_bytes[0] };
+                let intervals = counts[lane as usize] * 4;
+                Ring::carve(carver, intervals, (base, staged_bytes[lane as usize]))
+            }),
+            counts,
             chunks_per_wave,
         }
     }
@@ -153,9 +166,31 @@ impl Waves {
         wave.at() * self.chunks_per_wave as usize + position as usize
     }
 
-    /// A wave that the planner may fill.
-    pub fn free(&self) -> Option<WaveIndex> {
-        self.waves.iter().position(|wave| !wave.is_active).map(|at| WaveIndex(at as u32))
+    /// A wave of the lane that its planner may fill.
+    pub fn free(&self, lane: Lane) -> Option<WaveIndex> {
+        let mut waves = (0..self.waves.len() as u32).map(WaveIndex);
+        waves.find(|wave| self.lane(*wave) == lane && !self.waves[wave.at()].is_active)
+    }
+
+    /// The lane of a wave.
+    pub fn lane(&self, wave: WaveIndex) -> Lane {
+        lane_of(self.counts, wave)
+    }
+
+    /// Active waves of a lane.
+    pub fn active_of(&self, lane: Lane) -> impl Iterator<Item = &Wave> {
+        let first = if lane == Lane::Samples { 0 } else { self.counts[0] as usize };
+        let waves = &self.waves[first..][..self.counts[lane as usize] as usize];
+        waves.iter().filter(|wave| wave.is_active)
+    }
+
+    /// The ring that waves of a lane are staged in.
+    pub fn ring(&mut self, lane: Lane) -> &mut Ring {
+        &mut self.rings[lane as usize]
+    }
+
+    fn ring_of(&mut self, wave: WaveIndex) -> &mut Ring {
+        self.ring(self.lane(wave))
     }
 
     /// The planner has filled a wave. The last `idle` of its `ops` reads have nothing to read; they
@@ -393,7 +428,7 @@ impl Waves {
         }
         let (interval, ops) = (entry.interval, entry.op_count);
         assert!((0..ops).all(|op| self.phase(wave, op) == ReadPhase::Done));
-        self.ring.give_back(interval);
+        self.ring_of(wave).give_back(interval);
     }
 
     /// A device refused a chunk. True if nothing is left but such.
@@ -420,9 +455,9 @@ impl Waves {
         true
     }
 
-    /// Drops every wave; no worker may be at work on one. `in_flight`: the intervals that the host
-    /// still writes to, once for each read; `end_dropped` ends each.
-    pub fn clear(&mut self, in_flight: impl Iterator<Item = u64>) {
+    /// Drops every wave; no worker may be at work on one. `in_flight`: the waves and intervals that
+    /// the host still writes to, once for each read; `end_dropped` ends each.
+    pub fn clear(&mut self, in_flight: impl Iterator<Item = (WaveIndex, u64)> + Clone) {
         while let Some(wave) = self.first_active() {
             self.active.remove(wave.0);
             let entry = &mut self.waves[wave.at()];
@@ -433,13 +468,20 @@ impl Waves {
             entry.early.clear();
         }
         self.active_count = 0;
-        self.ring.clear(in_flight);
+        for lane in Lane::ALL {
+            let of_lane = in_flight.clone().filter(|(wave, _)| lane_of(self.counts, *wave) == lane);
+            self.rings[lane as usize].clear(of_lane.map(|(_, interval)| interval));
+        }
     }
 
     /// A read into the interval of a wave that was dropped has ended.
-    pub fn end_dropped(&mut self, interval: u64) {
-        self.ring.end_write(interval);
+    pub fn end_dropped(&mut self, wave: WaveIndex, interval: u64) {
+        self.ring_of(wave).end_write(interval);
     }
+}
+
+fn lane_of(counts: [u32; LANES], wave: WaveIndex) -> Lane {
+    if wave.0 < counts[0] { Lane::Samples } else { Lane::Readers }
 }
 
 #[cfg(test)]

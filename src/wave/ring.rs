@@ -23,19 +23,22 @@ pub struct Ring {
     intervals: &'static mut [Interval],
     interval_first: u64,
     interval_limit: u64,
+    /// Offset of its first byte in the staging memory.
+    base: u64,
     capacity: u64,
     first: u64,
     limit: u64,
 }
 
 impl Ring {
-    /// A ring of `capacity` bytes and at most so many intervals.
-    pub(super) fn carve(carver: &mut Carver, intervals: u32, capacity: u64) -> Ring {
+    /// A ring of `capacity` bytes from `base` on and at most so many intervals.
+    pub(super) fn carve(carver: &mut Carver, intervals: u32, (base, capacity): (u64, u64)) -> Ring {
         let interval = Interval { limit: 0, is_done: false, writers: 0 };
         Ring {
             intervals: carver.slice(Item::Waves, intervals as u64, &interval),
             interval_first: 0,
             interval_limit: 0,
+            base,
             capacity,
             first: 0,
             limit: 0,
@@ -64,7 +67,7 @@ impl Ring {
         let at = index(number % self.intervals.len() as u64);
         self.intervals[at] = Interval { limit: self.limit, is_done: false, writers: 0 };
         self.interval_limit += 1;
-        Some((number, start % self.capacity))
+        Some((number, self.base + start % self.capacity))
     }
 
     fn interval(&mut self, number: u64) -> &mut Interval {
@@ -125,7 +128,7 @@ mod tests {
     #[test]
     fn ring_intervals_never_overlap_and_an_empty_ring_fits_anything() {
         let mut carver = Carver::leaked(1 << 14);
-        let mut ring = Ring::carve(&mut carver, 8, 16 * 256);
+        let mut ring = Ring::carve(&mut carver, 8, (0, 16 * 256));
         let mut live: VecDeque<(u64, u64, u64)> = VecDeque::new();
         let mut state = 3u64;
         for _ in 0..5000 {
@@ -154,7 +157,7 @@ mod tests {
 
     fn ring_of(intervals: u32, capacity: u64) -> Ring {
         let mut carver = Carver::leaked(1 << 14);
-        Ring::carve(&mut carver, intervals, capacity)
+        Ring::carve(&mut carver, intervals, (0, capacity))
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::common::digest::digest;
 use crate::common::fixtures::{self, Store};
 use crate::common::oracle::{cast, has_cast};
 use crate::common::platform::Platform;
+use crate::common::read_boxes;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_void};
 use std::sync::OnceLock;
@@ -139,7 +140,7 @@ fn keep_context(driver: &'static CStr) {
 /// Streams the jobs through a new loader and checks all that comes out; the number of bytes. What
 /// is streamed on the host is streamed on a device as well: that of the driver that is named, else
 /// the simulated one, where it can be built; there some of it again without threads of ours. Some
-/// is streamed out of mapped files as well.
+/// is streamed out of mapped files as well, and some read into memory of the test.
 pub fn stream(config: &Config, jobs: &[Job]) -> usize {
     let bytes = stream_as_configured(config, jobs);
     if config.backend != BACKEND_HOST {
@@ -151,6 +152,9 @@ pub fn stream(config: &Config, jobs: &[Job]) -> usize {
             mapping.max_host_memory_bytes += TABLE_BYTES;
         }
         assert_eq!(stream_as_configured(&mapping, jobs), bytes);
+    }
+    if pick(jobs) % 3 == 1 {
+        read_each(config, jobs);
     }
     let simulator = if named_driver().is_some() { None } else { Simulator::take() };
     let named = named_driver().map(DriverPath::from_static);
@@ -168,10 +172,19 @@ pub fn stream(config: &Config, jobs: &[Job]) -> usize {
                 let pumped = Config { thread_mode: THREADS_PUMP, ..device };
                 assert_eq!(stream_as_configured(&pumped, jobs), bytes);
             }
+            2 => read_each(&device, jobs),
             _ => {}
         }
     }
     bytes
+}
+
+/// Reads the boxes into memory of the test, through a loader of the config.
+fn read_each(config: &Config, jobs: &[Job]) {
+    let loader = open(config);
+    let dtype = Dtype::from_code(config.dtype).unwrap_or(Dtype::Raw);
+    read_boxes::check_each(&loader, dtype.bytes().max(config.dtype_bytes) as usize, jobs);
+    loader.close(PATIENCE_NS).unwrap_or_else(|failure| panic!("close: {failure}"));
 }
 
 /// A number that comes of what the jobs are, and not of where they lie.

@@ -23,6 +23,7 @@ pub mod npy;
 pub mod oracle;
 pub mod pack;
 pub mod platform;
+pub mod read_boxes;
 pub mod replay;
 pub mod samples;
 pub mod store;

@@ -21,6 +21,7 @@ mod life;
 mod mapped;
 mod os_seam;
 mod plan;
+mod read_into;
 mod reads;
 mod replay;
 mod stacks;

@@ -11,7 +11,7 @@
 
 use crate::assemble::units::{DeviceSample, Unit, for_each_outside, memory_piece};
 use crate::assemble::{SampleBox, outside_element};
-use crate::base::indexes::BatchSlot;
+use crate::base::indexes::{BatchSlot, Lane};
 use crate::base::status::{Failure, Why};
 use crate::cuda::{DeviceEngine, Fault};
 use crate::device::SlabNeed;
@@ -121,7 +121,7 @@ fn send_box(
     let element = outside_element(&sample, pad.element);
     let mut units = piece.map_or(0, |piece| 1 + u32::from(piece.folds.is_some()));
     for_each_outside(&target, &element, |_: &Unit| units += 1);
-    let slab = lock.lock().reserve(shared, SlabNeed::of(0, units))?;
+    let slab = lock.lock().reserve(shared, Lane::Samples, SlabNeed::of(0, units))?;
     let part = slab.map(|mut slab| {
         piece.iter().for_each(|piece| {
             slab.push_piece(piece);

@@ -56,7 +56,7 @@ impl State {
                 self.complete_slot(shared, slot);
             }
         }
-        self.plan_wanted = true;
+        self.want_plan(true);
     }
 }
 

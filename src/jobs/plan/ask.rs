@@ -35,16 +35,15 @@ pub fn ask(
         inner,
         page,
         is_look: false,
-        batch_id: entry.batch_id,
+        turn: entry.turn,
     };
     ask_question(state, entry, question)
 }
 
 /// Asks for the version at the path of the chunk's file.
 pub fn ask_look(state: &mut State, entry: &mut Planned) -> LookUp {
-    let Planned { array, array_id, file, batch_id, .. } = *entry;
-    let question =
-        Question { array, array_id, file, inner: None, page: 0, is_look: true, batch_id };
+    let Planned { array, array_id, file, turn, .. } = *entry;
+    let question = Question { array, array_id, file, inner: None, page: 0, is_look: true, turn };
     ask_question(state, entry, question)
 }
 

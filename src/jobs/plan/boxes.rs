@@ -4,6 +4,7 @@
 //! that names the axis and the fix.
 
 use crate::assemble::axis::AxisFault;
+use crate::assemble::cast::Cast;
 use crate::assemble::walk::walk_range;
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Status, Why};
@@ -15,11 +16,12 @@ use crate::records::{ArrayRecord, Dtype};
 use crate::setup::fields::Field;
 use crate::state::shared::Shared;
 
-/// The facts of an array and a field, for any box.
+/// The facts of an array and a field, for any box. `cast`: what makes elements of the field of those
+/// of the array, if there is one.
 pub fn check_record(
     shared: &Shared,
     record: &ArrayRecord,
-    field: &Field,
+    (field, cast): (&Field, Option<Cast>),
     why: &mut Why,
 ) -> Result<(), Status> {
     let of = field.of();
@@ -34,7 +36,7 @@ pub fn check_record(
             field.dtype.name()
         ));
     }
-    if field.cast_from(record).is_none() {
+    if cast.is_none() {
         return Err(fail!(
             why,
             Dtype,

@@ -3,7 +3,7 @@
 //! In: the settled front of the window. Out: an active wave, its reads merged and its tables
 //! written. Chunks that are read come first, by file and offset; then those that are only filled.
 
-use crate::base::indexes::WaveIndex;
+use crate::base::indexes::{Lane, WaveIndex};
 use crate::base::limits::WINDOW_BYTES;
 use crate::base::math::index;
 use crate::base::version::Version;
@@ -36,13 +36,15 @@ impl Planner {
             // they came into it: a chunk that still waits for its lookup stays cached for the later
             // batches, which wait for the same one.
             let oldest = (self.first < self.limit).then(|| self.entry(self.first).sample_first);
-            state.chunks.pass(oldest.unwrap_or(state.queue.front_number()));
-            self.placed = state.slots.next_place();
+            self.placed = u64::MAX;
+            if self.lane == Lane::Samples {
+                state.chunks.pass(oldest.unwrap_or(state.queue.front_number()));
+                self.placed = state.slots.placed_turn();
+            }
             let waves = shared.settings.config.host_buffer_waves;
             let has_early_room = state.early_waves() + LATER_WAVES < waves;
-            let waves = &state.waves;
-            let Some(wave) = waves.free() else { return false };
-            (wave, waves.active_count, has_early_room)
+            let Some(wave) = state.waves.free(self.lane) else { return false };
+            (wave, state.waves.active_of(self.lane).count(), has_early_room)
         };
         let Prefix { count, tasks, end } = self.settled_prefix(shared, has_early_room);
         let is_waiting =
@@ -98,12 +100,12 @@ impl Planner {
             match entry.place {
                 Place::Known(Settled::Data { offset, bytes, stat }) => {
                     let file = (entry.array_id, entry.file, stat.version());
-                    (0, file, (offset, bytes, entry.batch_id, entry.number))
+                    (0, file, (offset, bytes, entry.turn, entry.number))
                 }
                 Place::Known(Settled::Kept) => {
-                    (2, (entry.batch_id, entry.array_id, none), (0, 0, 0, entry.number))
+                    (2, (entry.turn, entry.array_id, none), (0, 0, 0, entry.number))
                 }
-                _ => (1, (entry.batch_id, entry.array_id, none), (0, 0, 0, entry.number)),
+                _ => (1, (entry.turn, entry.array_id, none), (0, 0, 0, entry.number)),
             }
         });
     }
@@ -116,16 +118,17 @@ impl Planner {
             let (offset, _, stat) = self.data(first);
             slab_bytes += self.staged(shared, self.task(first), (offset, bytes, stat));
         });
-        let Some((interval, slab_start)) = lock.lock().waves.ring.take(slab_bytes) else {
+        let Some((interval, slab_start)) = lock.lock().waves.ring(self.lane).take(slab_bytes)
+        else {
             return false;
         };
         let reads = self.write_reads(shared, wave, data, slab_start);
         let ops = self.write_idle(shared, wave, reads, data..tasks as usize);
-        let mut last_batch = 0;
+        let mut last_turn = 0;
         for task in 0..tasks as usize {
             let at = self.first + u64::from(self.sorted[task]);
             let entry = &mut self.window[index(at % self.window.len() as u64)];
-            last_batch = last_batch.max(entry.batch_id);
+            last_turn = last_turn.max(entry.turn);
             entry.place = Place::Gone;
         }
         assert!(reads.0 <= ops && ops <= tasks);
@@ -138,7 +141,7 @@ impl Planner {
         {
             let state = &mut *lock.lock();
             state.waves.activate(wave, tasks, (ops, ops - reads.0), interval, now);
-            state.waves.waves[wave.at()].last_batch = last_batch;
+            state.waves.waves[wave.at()].last_turn = last_turn;
             for op in reads.0..ops {
                 if !set_idle_ready(shared, state, wave, op) {
                     self.sorted[failed] = op;
@@ -337,7 +340,7 @@ impl Planner {
                 let mut own = None;
                 let record =
                     shared.array_record(entry.array).of_chunk((entry.file, entry.chunk), &mut own);
-                way_of(shared, record, entry.array, (entry.kept, bytes, entry.need))
+                way_of(shared, record, (entry.slot, entry.array), (entry.kept, bytes, entry.need))
             }
             _ => Way::Worker,
         };

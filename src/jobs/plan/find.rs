@@ -92,12 +92,12 @@ impl Planner {
                 full.get_or_insert(at);
                 continue;
             }
-            let looked = settle_one(lock.shared, state, (entry, at), record, self.owners, &mut why);
+            let looked = settle_one(lock.shared, state, (entry, at), record, &mut why);
             step.progress |= !matches!(looked, Ok(LookUp::Pending | LookUp::Full));
             let looked = looked.and_then(|found| self.check_version(at, found, &mut why));
             let entry = &mut self.window[index(at % self.window.len() as u64)];
             match looked {
-                Ok(LookUp::Settled) => keep(lock.shared, state, (entry, at), record, self.owners),
+                Ok(LookUp::Settled) => keep(lock.shared, state, (entry, at), record),
                 Ok(LookUp::Asked) => {
                     self.asked = self.asked.max(at + 1);
                     // It may have joined a lookup that ended before this look at the window began,
@@ -210,7 +210,6 @@ fn settle_one(
     state: &mut State,
     (entry, at): (&mut Planned, u64),
     record: &ArrayRecord,
-    owners: &[u64],
     why: &mut Why,
 ) -> Result<LookUp, Status> {
     let mut seen = None;
@@ -231,7 +230,7 @@ fn settle_one(
         entry.place = Place::New;
     }
     if matches!(entry.place, Place::New)
-        && let Some(looked) = find_kept(shared, state, (entry, at), record, (owners, seen))
+        && let Some(looked) = find_kept(shared, state, (entry, at), record, seen)
     {
         return Ok(looked);
     }
@@ -336,7 +335,7 @@ fn known_file(
     is_sharded: bool,
 ) -> Known {
     let slot = state.files.find(entry.array_id, entry.file);
-    if slot.is_some_and(|slot| state.files.is_absent(slot, entry.batch_id)) {
+    if slot.is_some_and(|slot| state.files.is_absent(slot, entry.turn)) {
         shared.stats.chunk_layout_hits.fetch_add(1, Relaxed);
         return Known::File(None);
     }
@@ -348,7 +347,7 @@ fn known_file(
         return if is_likely_absent { Known::NotLookedAt } else { Known::Nothing };
     };
     let shard = Shard::file(stat.bytes);
-    let is_looked_at = state.files.is_looked_at(slot, entry.batch_id) || seen == Some(stat);
+    let is_looked_at = state.files.is_looked_at(slot, entry.turn) || seen == Some(stat);
     // A file that is opened for its chunk, or for a page of its index, is looked at by that.
     let (is_enough, raw) = if is_sharded {
         let raw = cached_entry(state, epoch, &shard, entries);
@@ -364,7 +363,7 @@ fn known_file(
         // same one: the file is opened in its place. Each entry looks once.
         return if seen.is_some() { Known::Nothing } else { Known::NotLookedAt };
     }
-    state.files.note_look(slot, entry.batch_id, true);
+    state.files.note_look(slot, entry.turn, true);
     shared.stats.chunk_layout_hits.fetch_add(1, Relaxed);
     shared.stats.shard_index_hits.fetch_add(u64::from(is_sharded), Relaxed);
     state.files.touch(slot);

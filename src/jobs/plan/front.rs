@@ -10,6 +10,7 @@
 //! Chunks of early batches wait in staging until their batch has memory. They are staged in the
 //! order of the plan, in waves that are worth it, and leave two waves and their staging to others.
 
+use crate::base::indexes::Lane;
 use crate::base::math::index;
 use crate::jobs::plan::planned::{Place, Planned, Settled};
 use crate::jobs::plan::window::Planner;
@@ -60,7 +61,11 @@ impl Planner {
     ) -> Prefix {
         let config = &shared.settings.config;
         let most = (config.max_chunks_per_wave, shared.settings.pairs_per_wave);
-        let share = shared.tables.slab.bytes() / config.host_buffer_waves as u64;
+        let staged = match self.lane {
+            Lane::Samples => shared.geometry.slab_bytes,
+            Lane::Readers => shared.geometry.reader_bytes,
+        };
+        let share = staged / u64::from(shared.settings.waves()[self.lane as usize]);
         let (mut count, mut tasks, mut pairs, mut bytes) = (0, 0, 0, 0);
         self.attempts += 1;
         while self.first + count < self.limit {
@@ -69,7 +74,7 @@ impl Planner {
                 count += 1;
                 continue;
             }
-            let is_early = entry.batch_id >= self.placed;
+            let is_early = entry.turn >= self.placed;
             if is_early && placed.is_none() {
                 *placed = Some((count, tasks));
             }
@@ -140,18 +145,18 @@ impl Planner {
             }
             _ => None,
         };
-        let is_early = twin.batch_id >= self.placed;
+        let is_early = twin.turn >= self.placed;
         let is_same = !is_early && place(entry).is_some_and(|here| place(&twin) == Some(here));
         is_same.then_some((entry.twin, twin))
     }
 
     /// Whether the last of the first `count` entries is of an early batch.
     pub(super) fn is_early(&self, count: u64) -> bool {
-        count > 0 && self.entry(self.first + count - 1).batch_id >= self.placed
+        count > 0 && self.entry(self.first + count - 1).turn >= self.placed
     }
 
     /// Chunks of a read lie in this order: those of early batches as they get their memory.
     pub(super) fn rank(&self, entry: &Planned) -> u64 {
-        if entry.batch_id < self.placed { 0 } else { entry.batch_id }
+        if entry.turn < self.placed { 0 } else { entry.turn }
     }
 }

@@ -45,13 +45,14 @@ pub fn has_kept(shared: &Shared, state: &State, entry: &Planned, record: &ArrayR
 ///
 /// An entry waits only for entries before it in the plan. Else waves full of waiting chunks could
 /// keep out the one that they wait for. A chunk is decoded twice in the rare case that its entry
-/// found its place in the file later than another entry after it.
+/// found its place in the file later than another entry after it, or that it is for a caller while
+/// a batch decodes it, or the other way.
 pub fn find_kept(
     shared: &Shared,
     state: &mut State,
     (entry, at): (&mut Planned, u64),
     record: &ArrayRecord,
-    (owners, seen): (&[u64], Option<FileStat>),
+    seen: Option<FileStat>,
 ) -> Option<LookUp> {
     if !is_keeping(shared, record) {
         return None;
@@ -62,8 +63,8 @@ pub fn find_kept(
         Some(stat) => stat,
         None if !record.origin.has_versions => ReadOp::EMPTY.stat,
         None => match state.files.find(entry.array_id, entry.file) {
-            Some(file) if state.files.is_absent(file, entry.batch_id) => return None,
-            Some(file) if state.files.is_looked_at(file, entry.batch_id) => {
+            Some(file) if state.files.is_absent(file, entry.turn) => return None,
+            Some(file) if state.files.is_looked_at(file, entry.turn) => {
                 state.files.touch(file);
                 state.files.known(file)?.0
             }
@@ -74,12 +75,15 @@ pub fn find_kept(
         state.chunks.forget(slot);
         return None;
     }
-    if !is_ready && owners[slot as usize] > at {
+    let is_reader = shared.reader(entry.slot).is_some();
+    if !is_ready && (is_reader || state.owners[slot as usize] > at) {
         return None;
     }
     entry.version = Some(stat.version());
     state.chunks.pin(slot);
-    state.chunks.pass_chunk(key, entry.sample_limit);
+    if !is_reader {
+        state.chunks.pass_chunk(key, entry.sample_limit);
+    }
     entry.kept = Some(Kept { slot, offset: state.chunks.place(slot).0 });
     entry.place = Place::Known(Settled::Kept);
     shared.stats.chunk_cache_hits.fetch_add(1, Relaxed);
@@ -97,13 +101,12 @@ pub fn keep(
     state: &mut State,
     (entry, at): (&mut Planned, u64),
     record: &ArrayRecord,
-    owners: &mut [u64],
 ) {
     let Place::Known(Settled::Data { offset, stat, .. }) = entry.place else { return };
     if !is_keeping(shared, record) {
         return;
     }
-    if find_kept(shared, state, (entry, at), record, (owners, Some(stat))).is_some() {
+    if find_kept(shared, state, (entry, at), record, Some(stat)).is_some() {
         return;
     }
     let whole = Need::of(Span { first: 0, limit: record.chunk_bytes });
@@ -112,8 +115,10 @@ pub fn keep(
     if !is_partly {
         entry.need = whole;
     }
-    let key = chunk_key(entry);
-    state.chunks.pass_chunk(key, entry.sample_limit);
+    let (key, is_reader) = (chunk_key(entry), shared.reader(entry.slot).is_some());
+    if !is_reader {
+        state.chunks.pass_chunk(key, entry.sample_limit);
+    }
     if is_partly && !is_read_whole(shared, state, record, part.bytes()) {
         return;
     }
@@ -128,7 +133,8 @@ pub fn keep(
     let Some(slot) = inserted else { return };
     state.chunks.pin(slot);
     state.chunks.set_version(slot, stat.version());
-    owners[slot as usize] = at;
+    // Nobody waits for a chunk that another lane decodes.
+    state.owners[slot as usize] = if is_reader { u64::MAX } else { at };
     if is_partly {
         let (offset, bytes) = (offset - part.first, record.chunk_bytes);
         entry.place = Place::Known(Settled::Data { offset, bytes, stat });

@@ -28,7 +28,7 @@ struct Look {
     array: ArraySlot,
     array_id: u64,
     file: u64,
-    batch_id: u64,
+    turn: u64,
     found: Option<FileStat>,
 }
 
@@ -54,7 +54,7 @@ impl Planner {
             let (mut reached, mut left) = (limit, None);
             for at in first..limit {
                 let entry = self.entry(at);
-                let name = (entry.batch_id, entry.array_id, entry.file);
+                let name = (entry.turn, entry.array_id, entry.file);
                 if !matches!(entry.place, Place::New) || before == Some(name) {
                     continue;
                 }
@@ -70,8 +70,8 @@ impl Planner {
                     (reached, left) = (at, Some(at));
                     break;
                 }
-                let Planned { array, array_id, file, batch_id, .. } = *entry;
-                looks.push(Look { array, array_id, file, batch_id, found: None });
+                let Planned { array, array_id, file, turn, .. } = *entry;
+                looks.push(Look { array, array_id, file, turn, found: None });
             }
             self.glanced = reached;
             left
@@ -90,7 +90,7 @@ impl Planner {
         let state = &mut *lock.lock();
         for look in &looks {
             if let Some(stat) = look.found {
-                note_version(shared, state, (look.array_id, look.file), look.batch_id, stat);
+                note_version(shared, state, (look.array_id, look.file), look.turn, stat);
             }
         }
         left.unwrap_or(limit)
@@ -106,9 +106,9 @@ fn is_to_look_at(shared: &Shared, state: &State, entry: &Planned) -> bool {
     let Some(slot) = state.files.find(entry.array_id, entry.file) else {
         return has_kept(shared, state, entry, record);
     };
-    let is_known = !state.files.is_absent(slot, entry.batch_id)
+    let is_known = !state.files.is_absent(slot, entry.turn)
         && state.files.known(slot).is_some()
-        && !state.files.is_looked_at(slot, entry.batch_id);
+        && !state.files.is_looked_at(slot, entry.turn);
     // One that is closed is opened, and looked at by that, unless its chunk is cached.
     is_known
         && (record.shard_levels > 0

@@ -10,22 +10,24 @@ pub mod front;
 pub mod keep;
 pub mod look;
 pub mod planned;
+pub mod reader;
 pub mod redo;
 pub mod resolve;
 pub mod window;
 
+use crate::base::indexes::Lane;
 use crate::jobs::plan::window::Planner;
 use crate::os::profiler;
 use crate::state::State;
-use crate::state::job::Job;
+use crate::state::job::{Job, Role};
 use crate::state::lock::{Lock, Locked};
 
-/// The planner's job; by one thread at a time.
-pub fn take(state: &mut State) -> Job {
-    assert!(!state.planning);
-    state.plan_wanted = false;
-    state.planning = true;
-    Job::Plan
+/// The job of a planner that is wanted; by one thread at a time.
+pub fn take(state: &mut State, role: Role) -> Option<Job> {
+    let lane = Lane::ALL.into_iter().rev().find(|lane| state.wants_plan(*lane, role))?;
+    state.plan_wanted[lane as usize] = false;
+    state.planning[lane as usize] = true;
+    Some(Job::Plan(lane))
 }
 
 /// Runs the planner for a bounded step; whether it got anywhere.
@@ -39,9 +41,9 @@ pub fn run(lock: &Lock, planner: &mut Planner) -> bool {
 }
 
 /// The planner is where others find it again.
-pub fn settle(lock: &Lock, progress: bool) -> Locked<'_> {
+pub fn settle(lock: &Lock, lane: Lane, progress: bool) -> Locked<'_> {
     let mut state = lock.lock();
-    state.planning = false;
-    state.plan_wanted |= progress;
+    state.planning[lane as usize] = false;
+    state.plan_wanted[lane as usize] |= progress;
     state
 }

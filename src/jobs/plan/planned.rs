@@ -50,7 +50,7 @@ pub struct Planned {
     pub slot: BatchSlot,
     pub array: ArraySlot,
     pub array_id: u64,
-    pub batch_id: u64,
+    pub turn: u64,
     pub file: u64,
     pub chunk: u64,
     pub number: u64,
@@ -77,7 +77,7 @@ pub struct Planned {
 impl Planned {
     /// Its file and its batch; files differ most.
     pub fn file_and_batch(&self) -> (u64, u64, u64) {
-        (self.file, self.array_id, self.batch_id)
+        (self.file, self.array_id, self.turn)
     }
 }
 

@@ -4,7 +4,7 @@
 //! samples if it cannot be.
 
 use crate::base::cache::hash_bytes;
-use crate::base::indexes::ArraySlot;
+use crate::base::indexes::{ArraySlot, Lane};
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Failure, Why};
 use crate::intake::arrays::ArrayState;
@@ -28,7 +28,11 @@ impl Planner {
         };
         let mut guard = lock.lock();
         let state = &mut *guard;
-        let queue = &state.queue;
+        let front = state.queue.front_number();
+        let queue = match self.lane {
+            Lane::Samples => &state.queue,
+            Lane::Readers => &state.read_queue,
+        };
         current.group_limit = self.group_limit(lock.shared, queue, &current);
         let number = self.order[current.group_first as usize];
         let queued = queued_box(lock.shared, queue, number);
@@ -48,7 +52,7 @@ impl Planner {
             let loaded = state.arrays.load(uri, hash, None);
             if let Some(array) = loaded {
                 // Loading ahead must not take its place before it was used.
-                state.arrays.want(array, queue.front_number());
+                state.arrays.want(array, front);
             }
             return loaded.is_some();
         };
@@ -84,7 +88,7 @@ impl Planner {
     ) -> bool {
         let state = &mut *guard;
         let is_each = lock.shared.store.row.shows_changes;
-        match state.arrays.may_use(array, current.batch_id, is_each) {
+        match state.arrays.may_use(array, current.turn, is_each) {
             Ok(true) => {}
             Ok(false) => {
                 state.wakes.work();
@@ -116,7 +120,8 @@ impl Planner {
         current: &Current,
     ) -> ArrayLooks {
         let must_wait = state.must_wait(shared);
-        let State { queue, arrays, wakes, .. } = state;
+        let State { queue, read_queue, arrays, wakes, .. } = state;
+        let queue = if self.lane == Lane::Samples { queue } else { read_queue };
         let (is_each, mut before) = (shared.store.row.shows_changes, None);
         let mut looks = ArrayLooks::new();
         for number in &self.order[..current.box_count as usize] {
@@ -128,9 +133,9 @@ impl Planner {
             before = Some(uri);
             if let Some(array) = arrays.find_target(uri, hash)
                 && arrays.state(array) == ArrayState::Ready
-                && arrays.needs_look(array, current.batch_id, is_each)
+                && arrays.needs_look(array, current.turn, is_each)
             {
-                match arrays.begin_look(array, current.batch_id, !must_wait && !looks.is_full()) {
+                match arrays.begin_look(array, current.turn, !must_wait && !looks.is_full()) {
                     Some(version) => looks.push((array, version)),
                     None => wakes.work(),
                 }
@@ -170,10 +175,18 @@ impl Planner {
         let (shared, mut why) = (lock.shared, Why::new());
         for at in current.group_first..current.group_limit {
             let number = self.order[at as usize];
-            let queued = *queued_box(shared, &lock.lock().queue, number);
+            let queued = *queued_box(shared, lock.lock().queue_of(self.lane), number);
             let field = shared.field(u32::from(queued.field));
-            let reach = check_record(shared, &self.record, field, &mut why)
+            let cast = match self.lane {
+                Lane::Samples => field.cast_from(&self.record),
+                Lane::Readers => field.cast_to_target(&self.record),
+            };
+            let mut reach = check_record(shared, &self.record, (field, cast), &mut why)
                 .and_then(|()| source_box(shared, &self.record, &queued, &mut why));
+            if let (Lane::Readers, Ok(_), Some(cast)) = (self.lane, reach, cast) {
+                let laid = self.lay_target(lock, current.slot, cast.target_bytes(), &mut why);
+                reach = laid.and(reach);
+            }
             match reach {
                 Ok(reach) if reach.is_empty(self.record.axes()) => {}
                 Ok(mut reach) => {

@@ -18,11 +18,10 @@ use crate::assemble::axis::PadMode;
 use crate::base::arena::Carver;
 use crate::base::bill::Item;
 use crate::base::cache::hash_words;
-use crate::base::indexes::{ArraySlot, BatchSlot};
+use crate::base::indexes::{ArraySlot, BatchSlot, Lane};
 use crate::base::limits::RANK_MAX;
 use crate::base::math::index;
 use crate::base::text::Uri;
-use crate::chunk_cache::GRANULE_BYTES;
 use crate::jobs::lease::drop_retired;
 use crate::jobs::plan::bind::{bind_samples, queued_box};
 use crate::jobs::plan::look::{ArrayLooks, look_at_arrays};
@@ -52,7 +51,7 @@ pub(super) enum Phase {
 #[derive(Clone, Copy, Debug)]
 pub struct Current {
     pub(super) slot: BatchSlot,
-    pub(super) batch_id: u64,
+    pub(super) turn: u64,
     pub(super) sample_count: u32,
     /// Boxes in `order`.
     pub(super) box_count: u32,
@@ -73,8 +72,38 @@ pub struct Current {
     sample_limit: u64,
 }
 
+impl Current {
+    /// What a slot of so many samples, and boxes of arrays, begins with. `sample_limit`: the number
+    /// of the first sample after it.
+    pub(super) fn new(
+        (slot, turn): (BatchSlot, u64),
+        (sample_count, box_count): (u32, u32),
+        sample_limit: u64,
+    ) -> Current {
+        let has_boxes = box_count > 0;
+        Current {
+            slot,
+            turn,
+            sample_count,
+            box_count,
+            group_first: 0,
+            group_limit: 0,
+            pad_next: 0,
+            blank_next: (0, 0),
+            phase: if has_boxes { Phase::Resolve } else { Phase::Blank },
+            array: if has_boxes { ArraySlot(0) } else { ArraySlot::NONE },
+            array_id: 0,
+            is_alias: false,
+            chunk_number: 0,
+            sample_limit,
+        }
+    }
+}
+
 /// See the module.
 pub struct Planner {
+    /// What it plans. Each lane has a planner of its own.
+    pub(super) lane: Lane,
     pub current: Option<Current>,
     /// Numbers of the boxes of the batch, grouped by uri.
     pub(super) order: &'static mut [u32],
@@ -108,8 +137,6 @@ pub struct Planner {
     pub(super) refused_device: Option<u64>,
     /// Lookups that had ended when `settle` looked last.
     pub ended: u64,
-    /// Number of the window entry that decodes the chunk in each slot of the cache.
-    pub owners: &'static mut [u64],
     pub scouted: Scouted,
     /// Number of the last window entry of a chunk, by hash: a later one takes the place of another.
     twins: &'static mut [u64],
@@ -126,13 +153,13 @@ pub struct Planner {
 impl Planner {
     /// An idle planner.
     #[inline(never)] // as Carver::place
-    pub fn carve(carver: &mut Carver, settings: &Settings) -> Planner {
+    pub fn carve(carver: &mut Carver, settings: &Settings, lane: Lane) -> Planner {
         let planned = Planned {
             place: Place::Gone,
             slot: BatchSlot(0),
             array: ArraySlot(0),
             array_id: 0,
-            batch_id: 0,
+            turn: 0,
             file: 0,
             chunk: 0,
             number: 0,
@@ -148,8 +175,12 @@ impl Planner {
             pair_count: 0,
         };
         let chunks = settings.config.max_chunks_per_wave as u64;
-        let boxes = settings.boxes_per_batch();
+        let boxes = match lane {
+            Lane::Samples => settings.boxes_per_batch(),
+            Lane::Readers => 1,
+        };
         Planner {
+            lane,
             current: None,
             order: carver.slice(Item::PlanCursors, boxes as u64, &0),
             merge: Merge::carve(carver, boxes),
@@ -169,11 +200,6 @@ impl Planner {
             refused_device: None,
             asked: 0,
             ended: 0,
-            owners: carver.slice(
-                Item::ChunkCacheTables,
-                settings.cache_memory_bytes / GRANULE_BYTES,
-                &0,
-            ),
             scouted: Scouted::NONE,
             twins: carver.slice(Item::PlanWindow, settings.window_chunks as u64, &0),
             placed: 0,
@@ -195,12 +221,15 @@ impl Planner {
 
     /// One bounded step of each kind; whether any did something.
     pub fn run(&mut self, lock: &Lock) -> bool {
-        let mut progress = redo(lock) | self.begin(lock);
-        progress |= self.scout(lock);
+        let mut progress = match self.lane {
+            Lane::Samples => redo(lock) | self.begin(lock) | self.scout(lock),
+            Lane::Readers => self.begin_box(lock),
+        };
         progress |= self.resolve(lock);
         progress |= self.walk(lock);
         progress |= self.settle(lock);
-        progress |= self.form(lock, progress);
+        // A caller waits for its box alone: nothing that comes later makes its wave better.
+        progress |= self.form(lock, progress && self.lane == Lane::Samples);
         self.assert_window();
         progress
     }
@@ -239,7 +268,7 @@ impl Planner {
         }
         let may_be_early = state.may_begin_early(shared);
         let Some(slot) = state.slots.for_next(may_be_early) else { return false };
-        let batch_id = state.slots.begin(slot, count, state.queue.front_position());
+        let turn = state.slots.begin(slot, count, state.queue.front_position());
         let boxes = bind_samples(shared, state, (slot, count), self.order);
         let queue = &state.queue;
         let uri_of = |number: u32| queue.uri(queued_box(shared, queue, number));
@@ -247,22 +276,8 @@ impl Planner {
             let (uri, hash) = uri_of(*number);
             (hash, uri, *number)
         });
-        let current = Current {
-            slot,
-            batch_id,
-            sample_count: count,
-            box_count: boxes as u32,
-            group_first: 0,
-            group_limit: 0,
-            pad_next: 0,
-            blank_next: (0, 0),
-            phase: if boxes > 0 { Phase::Resolve } else { Phase::Blank },
-            array: if boxes > 0 { ArraySlot(0) } else { ArraySlot::NONE },
-            array_id: 0,
-            is_alias: false,
-            chunk_number: 0,
-            sample_limit: queue.front_number() + count as u64,
-        };
+        let current =
+            Current::new((slot, turn), (count, boxes as u32), queue.front_number() + count as u64);
         *looks = self.begin_looks(shared, state, &current);
         self.current = Some(current);
         true
@@ -281,7 +296,7 @@ impl Planner {
             self.current = Some(current);
             return;
         }
-        if lock.shared.settings.takes_parts {
+        if lock.shared.settings.takes_parts && self.lane == Lane::Samples {
             (current.phase, current.array) = (Phase::Blank, ArraySlot::NONE);
             self.current = Some(current);
             return;
@@ -291,7 +306,10 @@ impl Planner {
 
     pub(super) fn end_batch(&mut self, shared: &Shared, state: &mut State, current: &Current) {
         self.current = None;
-        state.queue.consume(current.sample_count);
+        match self.lane {
+            Lane::Samples => state.queue.consume(current.sample_count),
+            Lane::Readers => state.read_queue.consume(1),
+        }
         if state.slots.sub_remaining(current.slot, 1) {
             state.complete_slot(shared, current.slot);
         }
@@ -407,7 +425,7 @@ impl Planner {
             slot: current.slot,
             array: current.array,
             array_id: current.array_id,
-            batch_id: current.batch_id,
+            turn: current.turn,
             file,
             chunk,
             number: current.chunk_number,

@@ -3,7 +3,7 @@
 //! In: reads of one file. Out: their chunks in the batches. Reads that would block are left to
 //! threads that may wait.
 
-use crate::base::indexes::WaveIndex;
+use crate::base::indexes::{Lane, WaveIndex};
 use crate::base::limits::WINDOW_BYTES;
 use crate::base::stats::Metric;
 use crate::device::SlabNeed;
@@ -349,8 +349,13 @@ impl Stream<'_, '_> {
 /// file, because what is in the page cache needs no order.
 pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
     let mut at = state.waves.first_active();
+    let mut lacks_room = false;
     while let Some(wave) = at {
         at = state.waves.next_active(wave);
+        let lane = state.waves.lane(wave);
+        if !role.takes(lane) || lacks_room && lane == Lane::Samples {
+            continue;
+        }
         while let Some(first) = state.waves.next_by_place(wave) {
             state.waves.issue(wave, first);
             let read = shared.tables.ops.read(shared.wave_row(wave, first));
@@ -377,7 +382,8 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
             }
             if !state.ask_for_room(shared, need) {
                 state.waves.unissue(wave, first);
-                return None;
+                lacks_room = true;
+                break;
             }
             let wanted = Some(read.stat);
             let lease = match state.files.lease(read.array_id, read.file, None, wanted) {
@@ -396,7 +402,7 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
             let window = read.is_mapped.then(|| state.windows.lease(epoch, read.offset)).flatten();
             let (count, need) = join_reads(state, shared, wave, first, (&read, need));
             // It has room: nobody took of it since.
-            let slab = state.reserve(shared, need).ok().flatten();
+            let slab = state.reserve(shared, lane, need).ok().flatten();
             state.note_bound(shared, wave);
             return Some(Job::Stream { wave, first, count, lease, window, slab });
         }
@@ -407,7 +413,8 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
 /// Whether a worker's place holds the chunks of a read: the pieces of a chunk that is read partly,
 /// or, on the way to a device, all that is read of it.
 fn is_small(shared: &Shared, wave: WaveIndex, (read, record): (&ReadOp, &ArrayRecord)) -> bool {
-    let in_pieces = read.bytes <= SMALL_CHUNK_BYTES || shared.engine().is_none();
+    let head = shared.tables.chunks.read(shared.wave_row(wave, read.chunk_first));
+    let in_pieces = read.bytes <= SMALL_CHUNK_BYTES || !shared.is_for_device(head.slot);
     read.is_mapped
         || record.working_bytes() <= SMALL_CHUNK_BYTES
         || record.is_read_partly() && in_pieces && !is_for_cache(shared, wave, read)

@@ -265,12 +265,22 @@ pub unsafe fn read_sample(
         return Err(fail!(why, Invalid, "boxes is NULL, or was changed during the call"));
     }
     let bytes = sample.box_bytes as usize;
-    let sizes = (bytes, BOX_BYTES_MIN);
+    let source = sample.boxes.wrapping_byte_add((at as usize).wrapping_mul(bytes));
     // SAFETY: the sample has `n_boxes` boxes of this size, one behind the other.
-    let source = unsafe {
-        let source = sample.boxes.wrapping_byte_add((at as usize).wrapping_mul(bytes));
-        read_sized(source, sizes, "box_bytes", why)?
-    };
+    unsafe { read_box(target, (source, bytes), why) }
+}
+
+/// Checks a box of so many bytes, and copies it.
+///
+/// # Safety
+/// Those bytes can be read; the box's uri and tensor are NULL or as the header says.
+pub unsafe fn read_box(
+    target: &mut Request,
+    (source, bytes): (*const SampleBox, usize),
+    why: &mut Why,
+) -> Result<(), Status> {
+    // SAFETY: the box has as many bytes.
+    let source = unsafe { read_sized(source, (bytes, BOX_BYTES_MIN), "box_bytes", why)? };
     let rank = source.rank as usize;
     if rank > RANK_MAX {
         return Err(fail!(why, Rank, "a box of rank {rank}: must be 0 to {RANK_MAX}"));

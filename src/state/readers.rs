@@ -1,0 +1,120 @@
+//! Boxes that callers read into memory of their own: who waits for a reader, where each box goes,
+//! and which jobs may write there.
+//!
+//! In: callers. Out: readers, in the order in which their callers came; the places of a box. When a
+//! caller leaves before its box is complete, the address of its target is gone at once: no job that
+//! is handed out later writes there, and the caller waits for those that were handed out before.
+
+use crate::base::arena::Carver;
+use crate::base::bill::Item;
+use crate::base::limits::RANK_MAX;
+use crate::base::math::index;
+use crate::base::shelf::Shelf;
+use crate::setup::settings::Settings;
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Most callers that wait in order; those beyond wait for a place among them.
+const WAITING_MAX: u64 = 256;
+
+/// The places of a box in a caller's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Bytes from one place to the next along each axis of the box.
+    pub strides: [u64; RANK_MAX],
+    /// They lie row by row; strides are not known before the array is.
+    pub is_row_major: bool,
+    /// Bytes from the lowest place on that may be written.
+    pub bytes: u64,
+}
+
+impl Target {
+    /// No place.
+    pub const EMPTY: Target = Target { strides: [0; RANK_MAX], is_row_major: false, bytes: 0 };
+}
+
+/// See the module.
+pub struct Readers {
+    /// Numbers of the callers that wait, oldest first.
+    waiting: Shelf<u64>,
+    callers: u64,
+    /// Of each worker context the number of its job, if that may write to targets; else 0.
+    jobs: &'static mut [u64],
+    next_job: u64,
+    /// Callers that leave and wait for jobs.
+    pub leaving: u32,
+    /// Address of the lowest place of each target; 0: it is nobody's.
+    pub addresses: &'static [AtomicUsize],
+}
+
+impl Readers {
+    /// No caller is there.
+    #[inline(never)] // as Carver::place
+    pub fn carve(carver: &mut Carver, settings: &Settings) -> Readers {
+        let readers = u64::from(settings.config.n_readers);
+        let waiting = if readers > 0 { WAITING_MAX } else { 0 };
+        Readers {
+            waiting: Shelf::new(carver.slice(Item::Instance, waiting, &0)),
+            callers: 0,
+            jobs: carver.slice(Item::Workers, u64::from(settings.worker_count()), &0),
+            next_job: 1,
+            leaving: 0,
+            addresses: carver.slice_from(Item::Instance, readers, |_| AtomicUsize::new(0)),
+        }
+    }
+
+    /// A caller that waits from now on; None if too many do.
+    pub fn wait(&mut self) -> Option<u64> {
+        if self.waiting.is_full() {
+            return None;
+        }
+        self.callers += 1;
+        self.waiting.push(self.callers);
+        Some(self.callers)
+    }
+
+    /// Whether a caller, or one that does not wait yet, comes before the others for one of `free`
+    /// readers.
+    pub fn is_next(&self, caller: Option<u64>, free: u32) -> bool {
+        let before = self.waiting.iter().take_while(|waiting| Some(**waiting) != caller).count();
+        before < free as usize
+    }
+
+    /// Whether anybody waits.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// A caller waits no more.
+    pub fn end_wait(&mut self, caller: u64) {
+        if let Some(position) = self.waiting.iter().position(|waiting| *waiting == caller) {
+            self.waiting.remove(position);
+        }
+    }
+
+    /// A context has a job that may write to targets.
+    pub fn begin_job(&mut self, context: u32) {
+        self.jobs[index(u64::from(context))] = self.next_job;
+        self.next_job += 1;
+    }
+
+    /// The job of a context is over; true if a caller may wait for that before it leaves.
+    pub fn end_job(&mut self, context: u32) -> bool {
+        core::mem::take(&mut self.jobs[index(u64::from(context))]) != 0 && self.leaving > 0
+    }
+
+    /// The job that comes next.
+    pub fn next_job(&self) -> u64 {
+        self.next_job
+    }
+
+    /// Whether a job before this one is not over.
+    pub fn has_job_before(&self, job: u64) -> bool {
+        self.jobs.iter().any(|at| *at != 0 && *at < job)
+    }
+
+    /// The lowest place of the box of a reader is at this address from now on.
+    pub fn set_address(&self, reader: u32, address: usize) {
+        self.addresses[index(u64::from(reader))].store(address, Relaxed);
+    }
+}
