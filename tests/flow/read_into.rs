@@ -146,10 +146,11 @@ fn what_will_not_do_is_refused_by_name() {
         assert!(status == Status::Invalid && text.contains("places"), "{strides:?}: {text}");
     }
     let layout = Layout::row_major(&job.extents(), 4);
+    let one = Feed::Value(Dtype::U32, &[1, 1], &[7; 4]);
     let bad: [(Part<'_>, &str); 4] = [
         (Part { at: &[1], ..part(&job) }, "at, axes and tensor"),
         (Part { axes: &[Some(0), Some(1)], ..part(&job) }, "at, axes and tensor"),
-        (Part { feed: Feed::Value(Dtype::U32, &[7; 4], &[]), ..part(&job) }, "at, axes and tensor"),
+        (Part { feed: one, begin: &[0, 0], end: &[1, 1], ..part(&job) }, "at, axes and tensor"),
         (Part { field: 1, ..part(&job) }, "field = 1"),
     ];
     for (part, text) in bad {
