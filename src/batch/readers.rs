@@ -43,11 +43,6 @@ impl Slots {
         self.readers().filter(|at| self.state(BatchSlot(*at)) == SlotState::Free).count() as u32
     }
 
-    /// Whether a reader is a caller's.
-    pub fn has_busy_reader(&self) -> bool {
-        self.readers().any(|at| self.state(BatchSlot(at)) != SlotState::Free)
-    }
-
     /// How far the box of a caller is, None if a reset dropped it.
     pub fn reader_state(&self, (slot, generation): (BatchSlot, u32)) -> Option<SlotState> {
         let entry = &self.slots[slot.at()];

@@ -190,8 +190,12 @@ impl Engine {
             && let Some(context) = state.contexts.take(None)
         {
             if let Some(job) = self.take_job(&mut state, Role::Reader, context) {
+                state.weigh_readers(self.shared);
+                state.readers.helping += 1;
                 drop(state);
-                return self.run_job(context, job);
+                state = self.run_job(context, job);
+                state.readers.helping -= 1;
+                return state;
             }
             state.contexts.give_back(context);
         }

@@ -14,7 +14,7 @@ use crate::state::work::Work;
 /// The next job for a worker of this role, or None while no job can be taken.
 pub fn next_job(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
     let works = state.work_for(shared, role);
-    let job = works.iter().find_map(|work| match work {
+    let job = works.iter(role).find_map(|work| match work {
         Work::Device => Some(device::take(state)),
         Work::Plan => plan::take(state, role),
         Work::Finish => finish::take(state, shared),

@@ -72,7 +72,8 @@ impl State {
     /// Chunks of a wave are done with.
     fn sub_remaining(&mut self, shared: &Shared, wave: WaveIndex, count: u32) {
         let left = self.waves.waves[wave.at()].remaining - count;
-        self.want_plan(left == 0 || left / PLAN_EVERY < (left + count) / PLAN_EVERY);
+        let is_due = left == 0 || left / PLAN_EVERY < (left + count) / PLAN_EVERY;
+        self.want_plan_after(self.waves.lane(wave), is_due);
         if self.waves.sub_remaining(wave, count) {
             shared.stats.waves_emitted.fetch_add(1, Relaxed);
         } else if self.waves.waves[wave.at()].is_for_redo() {

@@ -177,6 +177,8 @@ pub struct State {
     pub queue: Queue,
     /// Boxes of callers that wait to be planned; the tag of each is the number of its reader.
     pub read_queue: Queue,
+    /// The planner of readers has boxes that are not all in waves.
+    pub has_planned_boxes: bool,
     /// Callers that read boxes.
     pub readers: Readers,
     /// The targets of their boxes.
@@ -267,6 +269,7 @@ impl State {
             is_flushed: false,
             queue: Queue::carve(carver, ahead, settings.uri_pool_bytes, settings.takes_parts),
             read_queue: Queue::carve(carver, (readers, 1), uri_pool_bytes(readers), false),
+            has_planned_boxes: false,
             readers: Readers::carve(carver, settings),
             targets: carver.table(Item::Instance, u64::from(readers), &Target::EMPTY),
             arrays: Arrays::carve(carver, config.n_array_meta_cache),
@@ -367,11 +370,26 @@ impl State {
         }
     }
 
-    /// The planners may be able to do something, if so: that of readers if it has something to do.
+    /// Whether boxes of callers wait to be planned, or are not all in waves.
+    pub fn has_boxes(&self) -> bool {
+        self.has_planned_boxes || !self.read_queue.is_empty()
+    }
+
+    /// The planners may be able to do something, if so: that of readers if it has boxes.
     pub fn want_plan(&mut self, is_so: bool) {
-        let has_readers = self.slots.has_busy_reader();
         self.plan_wanted[Lane::Samples as usize] |= is_so;
-        self.plan_wanted[Lane::Readers as usize] |= is_so && has_readers;
+        self.plan_wanted[Lane::Readers as usize] |= is_so && self.has_boxes();
+    }
+
+    /// The same as a wave of a lane goes on: a stream without samples does not wait for one of
+    /// readers.
+    pub fn want_plan_after(&mut self, lane: Lane, is_so: bool) {
+        let is_idle = lane == Lane::Readers && self.queue.is_empty();
+        let wanted = self.plan_wanted[Lane::Samples as usize];
+        self.want_plan(is_so);
+        if is_idle {
+            self.plan_wanted[Lane::Samples as usize] = wanted;
+        }
     }
 
     /// Notes whether a read found its bytes in the page cache.
@@ -538,5 +556,6 @@ impl State {
         }
         self.plan_wanted = [false; LANES];
         self.planning = [false; LANES];
+        self.has_planned_boxes = false;
     }
 }

@@ -43,6 +43,10 @@ pub struct Readers {
     next_job: u64,
     /// Callers that leave and wait for jobs.
     pub leaving: u32,
+    /// Callers that are at a job of the lane, after which they look for another.
+    pub helping: u32,
+    /// What they have before them is worth to call other threads for.
+    pub is_much: bool,
     /// Address of the lowest place of each target; 0: it is nobody's.
     pub addresses: &'static [AtomicUsize],
 }
@@ -59,6 +63,8 @@ impl Readers {
             jobs: carver.slice(Item::Workers, u64::from(settings.worker_count()), &0),
             next_job: 1,
             leaving: 0,
+            helping: 0,
+            is_much: false,
             addresses: carver.slice_from(Item::Instance, readers, |_| AtomicUsize::new(0)),
         }
     }
@@ -111,6 +117,11 @@ impl Readers {
     /// Whether a job before this one is not over.
     pub fn has_job_before(&self, job: u64) -> bool {
         self.jobs.iter().any(|at| *at != 0 && *at < job)
+    }
+
+    /// Whether own threads are to come to the lane.
+    pub fn calls_others(&self) -> bool {
+        self.helping == 0 || self.is_much
     }
 
     /// The lowest place of the box of a reader is at this address from now on.

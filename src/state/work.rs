@@ -12,6 +12,12 @@ use crate::state::job::Role;
 use crate::state::shared::Shared;
 use crate::state::{Life, State};
 
+/// Bytes to decode from which on callers that read boxes call other threads.
+const HELPED_BYTES: u64 = 256 << 10;
+
+/// Bytes that are copied in the time that one is decoded.
+const COPIES: u64 = 8;
+
 /// A kind of work. A worker takes it in this order: first the work that keeps the later stages
 /// busy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,9 +77,13 @@ impl Works {
         self.0 == 0
     }
 
-    /// The kinds in the set, the first to take first.
-    pub fn iter(self) -> impl Iterator<Item = Work> {
-        ALL.into_iter().filter(move |work| self.0 & 1 << *work as u32 != 0)
+    /// The kinds in the set, the first to take first. A caller reads what is planned of its box
+    /// before it plans on, so that no other thread is called for what it does next.
+    pub fn iter(self, role: Role) -> impl Iterator<Item = Work> {
+        let first = if role == Role::Reader { Work::Finish as u32 } else { 0 };
+        let has = move |work: &Work| self.0 & 1 << *work as u32 != 0;
+        let turned = ALL.into_iter().cycle().skip(first as usize).take(ALL.len());
+        turned.filter(has)
     }
 }
 
@@ -114,7 +124,39 @@ impl State {
     /// Whether the planner of a lane may be able to do something, for a worker of this role.
     pub fn wants_plan(&self, lane: Lane, role: Role) -> bool {
         let number = lane as usize;
-        role.takes(lane) && self.plan_wanted[number] && !self.planning[number]
+        self.is_open(lane, role) && self.plan_wanted[number] && !self.planning[number]
+    }
+
+    /// Whether a worker of this role is to look for work of a lane.
+    fn is_open(&self, lane: Lane, role: Role) -> bool {
+        role.takes(lane)
+            && (role != Role::Decode || lane == Lane::Samples || self.readers.calls_others())
+    }
+
+    /// Notes whether the reads of readers that nobody began are worth to call threads for: a thread
+    /// that sleeps costs as much to wake as it takes to decode some of a chunk, or to copy a
+    /// mebibyte.
+    pub fn weigh_readers(&mut self, shared: &Shared) {
+        let mut cost = 0;
+        let mut at = self.waves.first_active();
+        while let Some(wave) = at.filter(|_| cost < HELPED_BYTES) {
+            at = self.waves.next_active(wave);
+            if self.waves.lane(wave) == Lane::Samples {
+                continue;
+            }
+            let entry = &self.waves.waves[wave.at()];
+            cost += if entry.ready.is_empty() { 0 } else { HELPED_BYTES };
+            let unissued = (0..entry.op_count).filter(|op| self.waves.is_unissued(wave, *op));
+            for op in unissued {
+                let read = shared.tables.ops.read(shared.wave_row(wave, op));
+                let is_copied = shared.array_record(read.array).is_read_partly();
+                cost += read.decoded_bytes / if is_copied { COPIES } else { 1 };
+                if cost >= HELPED_BYTES {
+                    break;
+                }
+            }
+        }
+        self.readers.is_much = cost >= HELPED_BYTES;
     }
 
     fn add_decode_work(&self, shared: &Shared, role: Role, works: &mut Works) {
@@ -122,7 +164,8 @@ impl State {
         // Decoding needs room on the way to a device, and so do reads that decode at once: a host's
         // thread that was told of them would come in vain, again and again.
         let lacks_room = HAS_DEVICES && self.device.lacks_room;
-        let is_open = |lane: &Lane| role.takes(*lane) && !(lacks_room && *lane == Lane::Samples);
+        let is_full = |lane: Lane| lacks_room && lane == Lane::Samples;
+        let is_open = |lane: &Lane| self.is_open(*lane, role) && !is_full(*lane);
         works.add(Work::Finish, is_open(&Lane::Samples) && self.slots.has_piece(Doer::Workers));
         let waves =
             Lane::ALL.into_iter().filter(is_open).flat_map(|lane| self.waves.active_of(lane));

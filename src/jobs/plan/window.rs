@@ -231,7 +231,14 @@ impl Planner {
         // A caller waits for its box alone: nothing that comes later makes its wave better.
         progress |= self.form(lock, progress && self.lane == Lane::Samples);
         self.assert_window();
-        progress
+        progress && (self.lane == Lane::Samples || self.has_more(lock))
+    }
+
+    /// Whether boxes of callers wait that are in no wave. If none do, nobody is called to plan them.
+    fn has_more(&self, lock: &Lock) -> bool {
+        let state = &mut *lock.lock();
+        state.has_planned_boxes = self.current.is_some() || self.first < self.limit;
+        state.has_boxes()
     }
 
     fn assert_window(&self) {
