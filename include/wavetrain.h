@@ -678,7 +678,7 @@ typedef struct wavetrain_stats_view {
                                 touch of a batch, so that what was cached of them was forgotten */
     uint64_t batches_lost;          /* not built yet: 0 */
     uint64_t mapped_bytes;          /* bytes of files that are mapped now */
-    uint64_t bytes_copied_out;      /* not built yet: 0 */
+    uint64_t bytes_copied_out;      /* of batches, by copies of the library's: copy_to of Rust */
     /* Synthetic metadata latency. Not built yet: 0. */
     uint64_t metadata_latency_ops;
     uint64_t metadata_latency_stat_ops;

@@ -239,11 +239,13 @@ tsan() {
     have_nightly || { skip tsan "no toolchain '$nightly'"; return; }
     flags='-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg wavetrain_sanitizer'
     # libtest hands a test to its thread in an Arc and the result back through a channel. A thread
-    # shares Arcs with whoever started it, and the last of them frees. All of these are std's, which
-    # is not compiled with TSan, and so look like races.
+    # shares Arcs with whoever started it, and the last of them frees. std keeps a table of the
+    # stacks of threads, and its channels know who waits. All of these are std's, which is not
+    # compiled with TSan, and so look like races.
     printf 'race:%s\n' 'MaybeUninit<test::event::CompletedTest>' \
         'Mutex<core::option::Option<test::run_test::' 'Arc<std::thread::' \
-        'std::thread::lifecycle::Packet<' >"$logs/tsan-suppressions"
+        'std::thread::lifecycle::Packet<' 'std::sys::pal::unix::stack_overflow::' \
+        'std::sync::mpmc::' >"$logs/tsan-suppressions"
     TSAN_OPTIONS="exitcode=66:second_deadlock_stack=1:handle_sigbus=0"
     export TSAN_OPTIONS="$TSAN_OPTIONS:suppressions=$logs/tsan-suppressions"
     # The tests whose own threads meet in std: see the head.

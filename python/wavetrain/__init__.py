@@ -66,6 +66,7 @@ from wavetrain._log import (
     set_log_quiet,
 )
 from wavetrain._pipeline import Pipeline
+from wavetrain._reader import Reader, reader
 from wavetrain._sample import Box, Sample
 from wavetrain._stats import Metric, Stats
 from wavetrain._table import Column
@@ -116,6 +117,7 @@ __all__ = [
     "Pipeline",
     "PoolStarved",
     "RankMismatch",
+    "Reader",
     "Sample",
     "ShutdownError",
     "SourceInfo",
@@ -127,6 +129,7 @@ __all__ = [
     "WavetrainError",
     "array_info",
     "fsspec",
+    "reader",
     "set_log_level",
     "set_log_quiet",
 ]

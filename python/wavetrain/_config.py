@@ -275,6 +275,7 @@ class Config:
             times as fast for short rows. TRUNCATION OR A READ ERROR OF A MAPPED FILE ENDS THE
             PROCESS BY SIGBUS: files that are in use may be replaced, and not be written.
         map_bytes_max: address space for that, in windows of 1 GiB.
+        n_readers: reads of a Reader that work at a time; others wait in order.
         on_error: fail, skip.
         missing_chunks: fill, error.
         pad_mode: none, constant, edge, reflect.
@@ -333,6 +334,7 @@ class Config:
     reset_timeout_s: float | None = 30.0
     map_uncompressed: bool = False
     map_bytes_max: int = number("map_bytes_max")
+    n_readers: int = number("n_readers")
 
     @classmethod
     def default(

@@ -25,6 +25,8 @@ from wavetrain._owned import Owned
 VALUE_BYTES = 64  # that are copied, as wavetrain.h says of WAVETRAIN_BOX_VALUE
 HOST_DEVICES = (1, 3, 11)  # kDLCPU, kDLCUDAHost, kDLROCMHost
 STRIDED_RO, SIMPLE = 0x18 | 0x4, 0  # PyBUF_STRIDES | PyBUF_FORMAT
+WRITABLE = 1  # PyBUF_WRITABLE
+READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
 # By kind and bytes, as __array_interface__ has them. Times are their int64 bits, as everywhere.
 TYPES = {
     **{name: dtype for dtype, name in NUMPY.items() if dtype is not Dtype.RAW},
@@ -117,6 +119,7 @@ class Fed:
     owner: Any = dataclasses.field(default=None, compare=False)  # keeps what is at the address
     device: int = -1  # of CUDA; -1: memory of the process
     event: _lent.Event | None = dataclasses.field(default=None, compare=False)  # it is there behind
+    is_read_only: bool = dataclasses.field(default=False, compare=False)  # as DLPack says
 
     def __repr__(self) -> str:
         return f"<{' x '.join(map(str, self.shape)) or 'one'} {self.dtype.name.lower()}>"
@@ -252,7 +255,31 @@ def scalar(given: Any) -> Number:
     return Number(value)
 
 
-def of_interface(given: Any) -> Fed:
+def target(given: Any) -> Fed:
+    """Where a box is read to: what speaks one of the protocols, in memory of the process, and may
+    be written. TypeError and ValueError begin with "array"."""
+    kind: Any = type(given)  # pyright: ignore[reportUnknownVariableType]
+    if hasattr(kind, "__array_interface__") or hasattr(given, "__array_interface__"):
+        data = given.__array_interface__.get("data")
+        is_read_only = isinstance(data, tuple) and cast("Any", data)[1]
+        made = of_interface(given, copies=False)
+    elif hasattr(kind, "__dlpack__"):
+        made = of_dlpack(given, copies=False)
+        is_read_only = made.is_read_only
+    else:
+        try:
+            made = of_buffer(Held(given, STRIDED_RO | WRITABLE), copies=False)
+        except (TypeError, BufferError) as error:
+            raise TypeError(f"array must be one that may be written (got {given!r})") from error
+        is_read_only = False
+    if is_read_only:
+        raise ValueError("array must be one that may be written: this one is read-only")
+    if made.device >= 0:
+        raise ValueError(of_device("to be read into", made.device))
+    return made
+
+
+def of_interface(given: Any, *, copies: bool = True) -> Fed:
     if hasattr(given, "mask") and hasattr(given, "filled"):
         raise TypeError("array must not be a masked one: give array.filled(..) or array.data")
     interface: Any = given.__array_interface__
@@ -274,7 +301,7 @@ def of_interface(given: Any) -> Fed:
     else:  # a buffer, which need not live longer than what was said here
         held = Held(given if data is None else data, SIMPLE)
         owner, address = (given, held), (held.view.data or 0) + interface.get("offset", 0)
-    return fed(dtype, itemsize, shape, strides, address, owner)
+    return fed(dtype, itemsize, shape, strides, address, owner, copies=copies)
 
 
 def of_cuda_interface(given: Any) -> Fed:
@@ -301,7 +328,7 @@ def of_cuda_interface(given: Any) -> Fed:
     return fed(dtype, itemsize, shape, strides, address, (given, interface), device, event)
 
 
-def of_dlpack(given: Any) -> Fed:
+def of_dlpack(given: Any, *, copies: bool = True) -> Fed:
     named: Any = {}
     event = None
     try:
@@ -321,7 +348,8 @@ def of_dlpack(given: Any) -> Fed:
         event = _lent.Event(_lent.gpu_of(number), named["stream"])
     # Who does not take the tensor out of its capsule keeps it with that.
     name = next(name for name in LAYOUTS if python.PyCapsule_IsValid(id(capsule), name))
-    tensor = LAYOUTS[name].from_address(python.PyCapsule_GetPointer(id(capsule), name)).dl_tensor
+    managed = LAYOUTS[name].from_address(python.PyCapsule_GetPointer(id(capsule), name))
+    tensor = managed.dl_tensor
     rank, itemsize = tensor.ndim, tensor.bits // 8
     kind = KINDS.get(tensor.code, f"(code {tensor.code}) ")
     text = f"{kind}{tensor.bits}" + (f" x {tensor.lanes}" if tensor.lanes != 1 else "")
@@ -333,10 +361,12 @@ def of_dlpack(given: Any) -> Fed:
         strides = [stride * itemsize for stride in words(tensor.strides, rank)]
     address = (tensor.data or 0) + tensor.byte_offset
     place = (number, event) if named else (-1, None)
-    return fed(dtype, itemsize, shape, strides, address, capsule, *place)
+    made = fed(dtype, itemsize, shape, strides, address, capsule, *place, copies=copies)
+    is_read_only = bool(getattr(managed, "flags", 0) & READ_ONLY)
+    return dataclasses.replace(made, is_read_only=True) if is_read_only else made
 
 
-def of_buffer(held: Held) -> Fed:
+def of_buffer(held: Held, *, copies: bool = True) -> Fed:
     view = held.view
     text = (view.format or b"B").decode()
     letter = text.lstrip("@=<>!|")
@@ -344,7 +374,8 @@ def of_buffer(held: Held) -> Fed:
     dtype = TYPES.get(f"{LETTERS.get(letter, '')}{view.itemsize}")
     check(dtype, repr(text), is_native)
     shape = words(view.shape, view.ndim)
-    return fed(dtype, view.itemsize, shape, words(view.strides, view.ndim), view.data or 0, held)
+    strides, address = words(view.strides, view.ndim), view.data or 0
+    return fed(dtype, view.itemsize, shape, strides, address, held, copies=copies)
 
 
 def fed(
@@ -356,8 +387,11 @@ def fed(
     owner: Any,
     device: int = -1,
     event: _lent.Event | None = None,
+    *,
+    copies: bool = True,
 ) -> Fed:
-    """Those elements; copied where they are few. strides: None where they are row-major."""
+    """Those elements; copied where they are few, unless they are a target. strides: None where they
+    are row-major."""
     shape = tuple(map(int, shape))
     if len(shape) > _native.RANK_MAX:
         raise ValueError(f"array must have at most {_native.RANK_MAX} axes (got {len(shape)})")
@@ -367,6 +401,8 @@ def fed(
     is_dense = all(
         extent <= 1 or stride == packed for extent, stride, packed in zip(shape, strides, dense)
     )
+    if not copies:
+        return Fed(dtype, itemsize, shape, strides, address, owner, device, event)
     if device >= 0 and elements:
         if is_dense:
             strides = dense

@@ -109,6 +109,7 @@ class Stats:
     chunks_not_on_device: dict[str, int]  # why the CPU decodes a chunk for a device
     files_changed: int  # replaced or rewritten files, of which what was cached was forgotten
     mapped_bytes: int  # of files
+    bytes_copied_out: int  # of batches, by copies of the library's own
     device_decode_mode: DeviceDecode
     digest: Metric
     device_decode: Metric

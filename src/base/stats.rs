@@ -297,8 +297,9 @@ stats! {
     batches_lost: u64,
     /// Bytes of files that are mapped now.
     mapped_bytes: u64,
-    /// 0: not built yet.
-    bytes_copied_out: u64,
+    /// Bytes of batches that were copied out of their slots by the library: by copy_to of Rust. A
+    /// read_into copies none.
+    bytes_copied_out: u64 = AtomicU64,
     /// 0, as the nine below: synthetic metadata latency is not built yet.
     metadata_latency_ops: u64,
     /// 0.

@@ -254,24 +254,28 @@ impl Engine {
 
     /// Copies a held batch to host memory, from wherever it lies.
     pub fn read_batch(&self, view: &BatchView, target: &mut [u8]) -> Result<(), Failure> {
-        let mut why = Why::new();
-        if target.len() as u64 != view.data.bytes() {
+        let (mut why, target_bytes) = (Why::new(), target.len() as u64);
+        if target_bytes != view.data.bytes() {
             let status = fail!(
                 why,
                 Invalid,
-                "a target of {} bytes for a batch of {}",
-                target.len(),
+                "a target of {target_bytes} bytes for a batch of {}",
                 view.data.bytes()
             );
             return Err(Failure::because(status, &why));
         }
+        let count = || self.shared.stats.bytes_copied_out.fetch_add(target_bytes, Relaxed);
         let Some(engine) = self.shared.engine() else {
             target.copy_from_slice(view.samples());
+            count();
             return Ok(());
         };
         let ready = view.ready_stream.unwrap_or(Stream::NULL);
         let status = match engine.read(ready, &view.data, target) {
-            Ok(true) => return Ok(()),
+            Ok(true) => {
+                count();
+                return Ok(());
+            }
             Ok(false) => fail!(
                 why,
                 Again,

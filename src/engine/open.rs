@@ -395,13 +395,7 @@ fn carve_engine(
 }
 
 fn carve_tables(carver: &mut Carver, settings: &Settings, staging: Region) -> WaveTables {
-    WaveTables::carve(
-        carver,
-        settings.waves().iter().sum(),
-        settings.config.max_chunks_per_wave,
-        settings.pairs_per_wave,
-        staging,
-    )
+    WaveTables::carve(carver, settings.wave_counts(), staging)
 }
 
 /// A place for the handle of each own thread.

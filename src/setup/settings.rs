@@ -5,7 +5,7 @@
 
 use crate::assemble::units::chunk_records_max;
 use crate::base::abi::FilesHook;
-use crate::base::indexes::LANES;
+use crate::base::indexes::Lane;
 use crate::base::limits::{
     FILE_CHUNK_BYTES, MAPPED_CHUNK_BYTES, MEMORY_PAGE_BYTES, SAMPLES_MAX, THREADS_MAX, WINDOW_BYTES,
 };
@@ -20,6 +20,7 @@ use crate::fail;
 use crate::setup::backend;
 use crate::setup::config::{self, Config, FieldTable, Hook, range};
 use crate::setup::fields::{Fields, fields_from_config};
+use crate::wave::WaveCounts;
 
 /// CPUs that do not decode if batches are made on a device and the config does not say.
 const DEVICE_CPUS: u32 = 2;
@@ -61,6 +62,8 @@ const BATCHES_MAX: u32 = 64;
 pub const LATER_WAVES: u32 = 2;
 /// Waves of the boxes of readers: one is filled while the other is read.
 const READER_WAVES: u32 = 2;
+/// Chunks of such a wave at most.
+const READER_CHUNKS: u32 = 64;
 /// Smallest chunk cache: less would hold next to nothing.
 const CHUNK_CACHE_BYTES_MIN: u64 = 64 << 10;
 /// Largest chunk cache: granule numbers stay in 31 bits.
@@ -370,9 +373,23 @@ impl Settings {
     }
 
     /// Waves of the samples that are pushed, and of the boxes of readers.
-    pub fn waves(&self) -> [u32; LANES] {
-        let readers = if self.config.n_readers > 0 { READER_WAVES } else { 0 };
-        [self.config.host_buffer_waves, readers]
+    pub fn wave_counts(&self) -> WaveCounts {
+        let (config, chunks) = (&self.config, READER_CHUNKS.min(self.config.max_chunks_per_wave));
+        let readers = if config.n_readers > 0 { READER_WAVES } else { 0 };
+        WaveCounts {
+            waves: [config.host_buffer_waves, readers],
+            chunks: [config.max_chunks_per_wave, chunks],
+            // A chunk of a reader is for one box.
+            pairs: [self.pairs_per_wave, chunks],
+        }
+    }
+
+    /// Planned chunks of a lane that may wait for their place in a file to be known.
+    pub fn window_of(&self, lane: Lane) -> u32 {
+        match lane {
+            Lane::Samples => self.window_chunks,
+            Lane::Readers => 2 * self.wave_counts().chunks[1],
+        }
     }
 
     /// The cap on host bytes, pinned ones included.

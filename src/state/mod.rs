@@ -253,7 +253,7 @@ impl State {
         common_scratch: Region,
     ) -> State {
         let config = &settings.config;
-        let (waves, wave_chunks) = (settings.waves(), config.max_chunks_per_wave);
+        let waves = settings.wave_counts();
         let (staged, readers) = ([geometry.slab_bytes, geometry.reader_bytes], config.n_readers);
         let ahead = (settings.lookahead_samples, settings.per_sample.boxes);
         State {
@@ -284,9 +284,9 @@ impl State {
                 carver,
                 settings.cache_memory_bytes,
                 settings.cache_uses,
-                waves.iter().sum::<u32>() * wave_chunks,
+                waves.rows(waves.chunks) as u32,
             ),
-            waves: Waves::carve(carver, waves, wave_chunks, staged),
+            waves: Waves::carve(carver, waves, staged),
             device: DeviceState::carve(carver, settings, geometry.device),
             kept_failures: KeptFailure::carve(carver),
             slots: Slots::carve(carver, settings.slot_counts(), &settings.per_sample),

@@ -124,8 +124,7 @@ impl Shared {
 
     /// The wave and the position in it of a row of the wave tables.
     pub fn wave_and_position(&self, row: u32) -> (WaveIndex, u32) {
-        let chunks = self.settings.config.max_chunks_per_wave;
-        (WaveIndex(row / chunks), row % chunks)
+        self.tables.counts.wave_and_position(row)
     }
 
     /// The uri of the array in a slot, likewise.
@@ -161,7 +160,7 @@ impl Shared {
     }
 
     pub fn wave_row(&self, wave: WaveIndex, position: u32) -> usize {
-        wave.at() * self.settings.config.max_chunks_per_wave as usize + position as usize
+        self.tables.counts.row(wave, position)
     }
 
     /// Row of box `number` of the batch in a slot.

@@ -17,7 +17,7 @@ use crate::base::bill::Item;
 use crate::base::cache::{Fifo, List};
 use crate::base::indexes::{LANES, Lane, WaveIndex};
 pub use ring::Ring;
-pub use tables::WaveTables;
+pub use tables::{WaveCounts, WaveTables};
 pub use tasks::{ChunkKind, ChunkTask, Kept, ReadOp, Way};
 pub use text::ReadText;
 
@@ -112,22 +112,21 @@ pub struct Waves {
     reads: &'static mut [ReadLife],
     /// The ring of each lane.
     rings: [Ring; LANES],
-    /// Waves of each lane, those of samples first.
-    counts: [u32; LANES],
-    chunks_per_wave: u32,
+    counts: WaveCounts,
 }
 
 impl Waves {
     /// So many free waves of each lane, and the bytes that they are staged in.
     #[inline(never)] // as Carver::place
-    pub fn carve(
-        carver: &mut Carver,
-        counts: [u32; LANES],
-        chunks_per_wave: u32,
-        staged_bytes: [u64; LANES],
-    ) -> Waves {
-        let count = counts.iter().sum::<u32>();
-        let waves = carver.slice_from(Item::Waves, count as u64, |carver| Wave {
+    pub fn carve(carver: &mut Carver, counts: WaveCounts, staged_bytes: [u64; LANES]) -> Waves {
+        let (count, mut number) = (counts.all(), 0);
+        let mut fifo = |carver: &mut Carver| {
+            // Four of each wave.
+            number += 1;
+            let chunks = counts.chunks[counts.lane(WaveIndex((number - 1) / 4)) as usize];
+            Fifo::carve(carver, Item::Waves, chunks)
+        };
+        let waves = carver.slice_from(Item::Waves, u64::from(count), |carver| Wave {
             is_active: false,
             op_count: 0,
             unissued: 0,
@@ -140,12 +139,12 @@ impl Waves {
             activated_ns: 0,
             last_turn: 0,
             is_bound: false,
-            blocking: Fifo::carve(carver, Item::Waves, chunks_per_wave),
-            for_io: Fifo::carve(carver, Item::Waves, chunks_per_wave),
-            ready: Fifo::carve(carver, Item::Waves, chunks_per_wave),
-            early: Fifo::carve(carver, Item::Waves, chunks_per_wave),
+            blocking: fifo(carver),
+            for_io: fifo(carver),
+            ready: fifo(carver),
+            early: fifo(carver),
         });
-        let ops = count as u64 * chunks_per_wave as u64;
+        let ops = counts.rows(counts.chunks);
         Waves {
             waves,
             active: List::carve(carver, Item::Waves, count),
@@ -153,17 +152,16 @@ impl Waves {
             reads: carver.slice(Item::Waves, ops, &ReadLife { phase: ReadPhase::Done, next: 0 }),
             rings: Lane::ALL.map(|lane| {
                 let base = if lane == Lane::Samples { 0 } else { staged_bytes[0] };
-                let intervals = counts[lane as usize] * 4;
+                let intervals = counts.waves[lane as usize] * 4;
                 Ring::carve(carver, intervals, (base, staged_bytes[lane as usize]))
             }),
             counts,
-            chunks_per_wave,
         }
     }
 
     /// Row of an op or chunk in the tables.
     pub fn row(&self, wave: WaveIndex, position: u32) -> usize {
-        wave.at() * self.chunks_per_wave as usize + position as usize
+        self.counts.row(wave, position)
     }
 
     /// A wave of the lane that its planner may fill.
@@ -174,13 +172,13 @@ impl Waves {
 
     /// The lane of a wave.
     pub fn lane(&self, wave: WaveIndex) -> Lane {
-        lane_of(self.counts, wave)
+        self.counts.lane(wave)
     }
 
     /// Active waves of a lane.
     pub fn active_of(&self, lane: Lane) -> impl Iterator<Item = &Wave> {
-        let first = if lane == Lane::Samples { 0 } else { self.counts[0] as usize };
-        let waves = &self.waves[first..][..self.counts[lane as usize] as usize];
+        let first = if lane == Lane::Samples { 0 } else { self.counts.waves[0] as usize };
+        let waves = &self.waves[first..][..self.counts.waves[lane as usize] as usize];
         waves.iter().filter(|wave| wave.is_active)
     }
 
@@ -469,7 +467,7 @@ impl Waves {
         }
         self.active_count = 0;
         for lane in Lane::ALL {
-            let of_lane = in_flight.clone().filter(|(wave, _)| lane_of(self.counts, *wave) == lane);
+            let of_lane = in_flight.clone().filter(|(wave, _)| self.counts.lane(*wave) == lane);
             self.rings[lane as usize].clear(of_lane.map(|(_, interval)| interval));
         }
     }
@@ -478,10 +476,6 @@ impl Waves {
     pub fn end_dropped(&mut self, wave: WaveIndex, interval: u64) {
         self.ring_of(wave).end_write(interval);
     }
-}
-
-fn lane_of(counts: [u32; LANES], wave: WaveIndex) -> Lane {
-    if wave.0 < counts[0] { Lane::Samples } else { Lane::Readers }
 }
 
 #[cfg(test)]

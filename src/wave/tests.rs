@@ -7,7 +7,8 @@ const WAVE: WaveIndex = WaveIndex(0);
 /// One wave of two reads, the second of which needs nothing.
 fn waves() -> Waves {
     let mut carver = Carver::leaked(1 << 16);
-    let mut waves = Waves::carve(&mut carver, [1, 0], 4, [4096, 0]);
+    let counts = WaveCounts { waves: [1, 0], chunks: [4, 0], pairs: [4, 0] };
+    let mut waves = Waves::carve(&mut carver, counts, [4096, 0]);
     let (interval, _) = waves.ring(Lane::Samples).take(0).unwrap();
     waves.activate(WAVE, 3, (2, 1), interval, 0);
     waves

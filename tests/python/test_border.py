@@ -62,6 +62,7 @@ LIMITS = {
     "hook_stack_bytes": (0, 1 << 30),
     "max_open_files": (0, U32),
     "map_bytes_max": (1 << 30, 1 << 46),
+    "n_readers": (0, 1024),
 }
 CHOICES = {
     "numa_strategy": wavetrain.NumaStrategy,

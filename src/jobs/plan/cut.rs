@@ -365,7 +365,7 @@ impl Planner {
             },
         );
         *pairs += entry.pair_count;
-        assert!(*pairs <= shared.settings.pairs_per_wave);
+        assert!(*pairs <= tables.counts.pairs[self.lane as usize]);
     }
 
     /// Orders the reads so that they alternate across files, ascending within each.

@@ -59,13 +59,13 @@ impl Planner {
         has_early_room: bool,
         placed: &mut Option<(u64, u32)>,
     ) -> Prefix {
-        let config = &shared.settings.config;
-        let most = (config.max_chunks_per_wave, shared.settings.pairs_per_wave);
+        let (counts, lane) = (&shared.tables.counts, self.lane as usize);
+        let most = (counts.chunks[lane], counts.pairs[lane]);
         let staged = match self.lane {
             Lane::Samples => shared.geometry.slab_bytes,
             Lane::Readers => shared.geometry.reader_bytes,
         };
-        let share = staged / u64::from(shared.settings.waves()[self.lane as usize]);
+        let share = staged / u64::from(counts.waves[lane]);
         let (mut count, mut tasks, mut pairs, mut bytes) = (0, 0, 0, 0);
         self.attempts += 1;
         while self.first + count < self.limit {

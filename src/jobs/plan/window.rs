@@ -174,10 +174,11 @@ impl Planner {
             pair_first: 0,
             pair_count: 0,
         };
-        let chunks = settings.config.max_chunks_per_wave as u64;
-        let boxes = match lane {
-            Lane::Samples => settings.boxes_per_batch(),
-            Lane::Readers => 1,
+        let chunks = u64::from(settings.wave_counts().chunks[lane as usize]);
+        let window = u64::from(settings.window_of(lane));
+        let (boxes, pairs) = match lane {
+            Lane::Samples => (settings.boxes_per_batch(), u64::from(settings.window_pairs)),
+            Lane::Readers => (1, window),
         };
         Planner {
             lane,
@@ -188,11 +189,11 @@ impl Planner {
             origin: [0; RANK_MAX],
             shape: [0; RANK_MAX],
             target: Uri::new(),
-            window: carver.slice(Item::PlanWindow, settings.window_chunks as u64, &planned),
+            window: carver.slice(Item::PlanWindow, window, &planned),
             first: 0,
             limit: 0,
             left: Left::NONE,
-            pairs: carver.slice(Item::PlanWindow, settings.window_pairs as u64, &0),
+            pairs: carver.slice(Item::PlanWindow, pairs, &0),
             pair_first: 0,
             pair_limit: 0,
             looked: 0,
@@ -201,7 +202,7 @@ impl Planner {
             asked: 0,
             ended: 0,
             scouted: Scouted::NONE,
-            twins: carver.slice(Item::PlanWindow, settings.window_chunks as u64, &0),
+            twins: carver.slice(Item::PlanWindow, window, &0),
             placed: 0,
             attempts: 0,
             sorted: carver.slice(Item::PlanWindow, chunks, &0),

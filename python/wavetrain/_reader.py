@@ -1,0 +1,406 @@
+"""Boxes that are read into arrays of the caller, one by one, from any thread.
+
+In: a box of an array, and an array to write to. Out: that array, whose places the library has
+written itself: nothing is copied in Python.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import dataclasses
+import importlib
+import itertools
+import math
+import os
+import threading
+import time
+import warnings
+from collections.abc import Iterable
+from typing import Any, cast
+
+from wavetrain import _native
+from wavetrain._batch import NUMPY
+from wavetrain._causes import explained
+from wavetrain._config import Backend, Config, Dtype
+from wavetrain._errors import BudgetExceeded, InvalidArgument, NotFound, ShutdownError
+from wavetrain._fed import Fed, target
+from wavetrain._info import array_info
+from wavetrain._interrupts import Kept
+from wavetrain._library import call_on, failure, library, new_error
+from wavetrain._owned import Owned
+from wavetrain._pipeline import CLOSE_S, Loader, uris_of
+from wavetrain._sample import Box, uri_of
+from wavetrain._stats import Stats, read_stats
+from wavetrain._table import Fields
+from wavetrain._window import BOX_BYTES, FORMATS, PLACED, PLACED_AT, ZEROS
+
+BYTES = {Dtype.BF16: 2, Dtype.BOOL: 1} | {
+    dtype: int(name[1:]) for dtype, name in NUMPY.items() if name[1:]
+}
+SLICE_S = 0.5  # the first part of a wait of the main thread; the next is twice as long
+KNOWN_MAX = 4096  # arrays whose types are kept
+STRIDES = [ctypes.c_int64 * rank for rank in range(_native.RANK_MAX + 1)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """What an array is."""
+
+    dtype: Dtype
+    itemsize: int
+    shape: tuple[int, ...]
+
+
+class Reader(Owned):
+    """Reads boxes of arrays into memory of yours, from any thread::
+
+        with wavetrain.Reader() as reader:
+            tile = reader.read("cells.zarr/0", numpy.s_[0:64, 0:128, 0:128])
+            reader.read("cells.zarr/0", numpy.s_[64:128, 0:128, 0:128], out=tile)
+
+    The library writes to the array itself: what is not compressed is read straight into it, all
+    else is decoded and scattered there. `wavetrain.reader()` has one for the process.
+
+    Without `config` an array comes out with its own type; `settings` are those of Config. With one
+    its dtype, or that of the field, is the type of what comes out, and its pad_mode says what lies
+    outside of an array. `files` and `fit` are as of Pipeline.
+
+    Opened once, it keeps metadata, descriptors, indexes and, with chunk_cache_bytes, decoded
+    chunks. A process that was forked opens its own."""
+
+    instead = "open one where it is used"
+    _open: Loader | None = None
+    _process = 0
+
+    def __init__(
+        self,
+        config: Config | None = None,
+        *,
+        files: Any = None,
+        fit: Iterable[Any] = (),
+        **settings: Any,
+    ) -> None:
+        if config is not None and settings:
+            raise TypeError(f"config is given, and beside it {', '.join(settings)}: give the one")
+        given: Any = config
+        if config is None:
+            config = of_any_type(settings)
+        elif not isinstance(given, Config):
+            raise TypeError(f"config must be a wavetrain.Config (got {config!r})")
+        numbers = {field.name: number for number, field in enumerate(config.fields)}
+        dtypes = [field.dtype for field in config.fields] or [config.dtype]
+        self._fields = Fields(numbers, dtypes, [0] * len(dtypes))
+        self._config, self._files, self._fit = config, files, uris_of(fit)
+        self._lock, self._known = threading.Lock(), dict[str, Known]()
+        self._changes = 0  # versions of files that had changed when types were asked for
+        self._local, self._process = threading.local(), os.getpid()
+        self._open = Loader(config, files, self._fit)
+
+    def __repr__(self) -> str:
+        return "<Reader, closed>" if self._open is None else "<Reader>"
+
+    @property
+    def config(self) -> Config:
+        """What it was opened with."""
+        return self._config
+
+    @property
+    def fit(self) -> tuple[str, ...]:
+        """The arrays that it was opened for."""
+        return tuple(self._fit)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it reads: not after close, and not in a process that was forked later."""
+        return self._open is not None and self._process == os.getpid()
+
+    def read(
+        self,
+        uri: Any,
+        box: Iterable[slice[Any, Any, Any] | tuple[int, int]] | None = None,
+        out: Any = None,
+        *,
+        field: str | int = 0,
+    ) -> Any:
+        """Reads a box of the array at `uri`, a path or a zarr.Array, and gives `out`.
+
+        box: a slice or (start, stop) for each axis, as of Box; ends may be open. None: all of the
+            array.
+        out: what is written: of numpy, torch, or what has __array_interface__, DLPack or a buffer,
+            with any strides. Its shape is that of the box, of which extents of 1 may be left out.
+            None: a new array of numpy.
+        field: of Config.fields, the one whose type comes out.
+
+        What is wrong is raised as by pop (NotFound, StorageError ..); it is PoolStarved if it takes
+        longer than Config.pop_timeout_s. Nothing is written to `out` after that."""
+        name, walks = uri_of(uri), None if box is None else listed(box)
+        while True:
+            made, known = self._box(uri, name, walks, field)
+            number = self._fields.number(made.field)
+            dtype = known.dtype if known else self._fields.dtypes[number]
+            itemsize = known.itemsize if known else BYTES[dtype]
+            places = tuple([made.places(axis) for axis in range(len(made.aabb))])
+            result = empty(places, dtype, itemsize) if out is None else out
+            to = target(result)
+            check_type(to, dtype, itemsize)
+            try:
+                self._read(made, number, to, strides_of(to, places))
+            except InvalidArgument:  # the places of elements of another size, or another extent
+                if known is None or not self._has_changed(name, known):
+                    raise
+                continue
+            if known is None or not self._has_changed(name, known):
+                return result
+
+    def _box(
+        self, uri: Any, name: str, walks: list[Any] | None, field: str | int
+    ) -> tuple[Box, Known | None]:
+        """The box, and what is known of the array where that says the type or an end."""
+        is_own = self._fields.dtypes[0] is Dtype.RAW
+        known = self._ask(name) if is_own or is_open(walks) else None
+        if known is not None:
+            walks = closed(walks, known.shape)
+        made = Box(uri, walks, field)
+        if made.array is not None:
+            raise TypeError(f"uri must be one of an array in a store (got {uri!r})")
+        return made, known if is_own else None
+
+    def _ask(self, uri: str) -> Known:
+        """What an array is, which is asked once."""
+        known = self._known.get(uri)
+        if known is None:
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            info = array_info(uri, files=self._files)
+            if info.dtype is None:
+                inside = ", ".join(entry.path for entry in info.entries) or "nothing that is known"
+                raise NotFound(f"read_into: {uri} is a group, of {inside}: name an array")
+            itemsize = info.chunk_bytes // math.prod(info.chunk_shape)
+            known = self._known[uri] = Known(info.dtype, itemsize, info.shape)
+        return known
+
+    def _has_changed(self, uri: str, known: Known) -> bool:
+        """Whether an array is another by now than the one that was read: it was written anew."""
+        view = _native.StatsView(struct_size=ctypes.sizeof(_native.StatsView))
+        call_on("stats", self._loader().handle, ctypes.byref(view))
+        if view.files_changed == self._changes:
+            return False
+        self._changes = view.files_changed
+        self._known.clear()
+        now = self._ask(uri)
+        return now != known
+
+    def _loader(self) -> Loader:
+        if self._open is None:
+            raise ShutdownError("the reader is closed")
+        if os.getpid() != self._process:
+            raise ShutdownError("a process that was forked opens a reader of its own")
+        return self._open
+
+    def _read(self, box: Box, field: int, to: Fed, strides: tuple[int, ...]) -> None:
+        """The places of the box are written."""
+        loader = self._loader()
+        rank = len(box.aabb)
+        native, text = self._native(box, field)
+        low, high = to.reach()
+        address = to.data if isinstance(to.data, int) else 0
+        wait = self._config.pop_timeout_s
+        limit = math.inf if wait is None else time.monotonic() + wait
+        is_main = threading.current_thread() is threading.main_thread()
+        part = SLICE_S if is_main else math.inf
+        arguments = (
+            native,
+            BOX_BYTES,
+            ctypes.c_void_p(address),
+            high - low,
+            STRIDES[rank](*strides),
+        )
+        while True:
+            left = limit - time.monotonic()
+            timeout = min(left, part)
+            status, error = self._call(loader, arguments, timeout)
+            if status == _native.OK:
+                return
+            if status == _native.SHUTDOWN and self._open not in (None, loader):
+                loader = self._loader()  # a larger one took its place
+            elif status not in (_native.STARVED, _native.AGAIN) or left <= part:
+                made = failure("read_into", status, error)
+                if isinstance(made, BudgetExceeded):
+                    made.args = (
+                        f"{made}; reader.refit({box.uri!r}) opens one that is large enough",
+                    )
+                for causes in loader.causes:
+                    causes.explain(made)
+                raise made
+            part *= 2  # it begins anew, because only Python hears Ctrl-C
+        del text
+
+    def _call(self, loader: Loader, arguments: Any, timeout: float) -> tuple[int, _native.Error]:
+        nanoseconds = _native.FOREVER if timeout == math.inf else max(0, int(timeout * 1e9))
+        error = new_error()
+        read = library().wavetrain_read_into
+        if not loader.causes:
+            return read(loader.handle, *arguments, nanoseconds, ctypes.byref(error)), error
+        # Hooks run on this thread as well, where ctypes would print an interrupt.
+        with explained(*loader.causes), Kept():
+            return read(loader.handle, *arguments, nanoseconds, ctypes.byref(error)), error
+
+    def _native(self, box: Box, field: int) -> tuple[Any, Any]:
+        """The box as the library has it, and the text of its uri."""
+        rank, text = len(box.aabb), ctypes.create_string_buffer(box.uri.encode())
+        begins, ends = zip(*box.aabb) if rank else ((), ())
+        native = ctypes.create_string_buffer(BOX_BYTES)
+        address, size = ctypes.addressof(text), len(text) - 1
+        FORMATS[rank].pack_into(native, 0, address, size, rank, 0, *begins, *ends)
+        steps = box.step or ZEROS[:rank]
+        PLACED[rank][0].pack_into(native, PLACED_AT, field, 0, *steps, b"", 0)
+        return native, text
+
+    def refit(self, *uris: Any) -> None:
+        """Opens a larger one in its place, whose caps suffice for these arrays as well. Reads that
+        are under way begin anew there."""
+        fit = [*self._fit, *uris_of(uris)]
+        with self._lock:
+            before = self._loader()
+            self._open, self._fit = Loader(self._config, self._files, fit), fit
+        before.close(CLOSE_S)
+
+    def stats(self) -> Stats:
+        """Figures since it was opened or refitted."""
+        return read_stats(self._loader().handle)
+
+    def forget(self, uri: Any = None) -> None:
+        """Forgets what is cached of an array, or of all: for one that was rewritten behind `files`,
+        whose objects have no version but their size."""
+        name = None if uri is None else uri_of(uri)
+        self._known.clear()
+        call_on("forget", self._loader().handle, None if name is None else name.encode())
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if self.is_open:
+            try:
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=1, source=self)
+            finally:  # where warnings are errors too
+                self.close()
+
+    def close(self) -> None:
+        """Ends it: idempotent. Reads of other threads end with ShutdownError."""
+        loader, is_open, self._open = self._open, self.is_open, None
+        if loader is not None and is_open:
+            loader.close(CLOSE_S)
+
+
+def of_any_type(settings: dict[str, Any]) -> Config:
+    """A config of a reader whose arrays have their own types as they come out, or one for all."""
+    own: dict[str, Any] = {"samples_per_batch": 1, "n_batch_slots": 1, "backend": Backend.HOST}
+    made = own | settings
+    if "fields" not in made:
+        made.setdefault("sample_shape", (1,))
+        if "dtype" not in made:
+            made.update(dtype=Dtype.RAW, dtype_bytes=1)
+    return Config(**made)
+
+
+def listed(box: Any) -> list[Any]:
+    """The axes of a box. Of an array of one axis numpy.s_ gives a slice alone."""
+    if isinstance(box, slice):
+        return [box]
+    if not isinstance(box, Iterable):
+        raise TypeError(f"box must have a slice or (start, stop) for each axis (got {box!r})")
+    return [*itertools.islice(cast("Iterable[Any]", box), _native.RANK_MAX + 1)]
+
+
+def is_open(walks: list[Any] | None) -> bool:
+    return walks is None or any(has_open_end(axis) for axis in walks)
+
+
+def has_open_end(axis: Any) -> bool:
+    """Whether it is a slice an end of which the array has to say."""
+    given: Any = axis
+    return isinstance(axis, slice) and (given.start if is_back(given) else given.stop) is None
+
+
+def is_back(axis: Any) -> bool:
+    return isinstance(axis.step, int) and axis.step < 0
+
+
+def closed(walks: list[Any] | None, shape: tuple[int, ...]) -> list[Any]:
+    """The same axes with the ends of the array."""
+    if walks is None:
+        return [(0, extent) for extent in shape]
+    made = [*walks]
+    for number, (axis, extent) in enumerate(zip(walks, shape)):
+        if has_open_end(axis):
+            ends = (extent - 1, axis.stop) if is_back(axis) else (axis.start, extent)
+            made[number] = slice(*ends, axis.step)
+    return made
+
+
+def empty(shape: tuple[int, ...], dtype: Dtype, itemsize: int) -> Any:
+    numpy: Any = importlib.import_module("numpy")
+    if dtype is Dtype.BF16:
+        try:
+            return numpy.empty(shape, importlib.import_module("ml_dtypes").bfloat16)
+        except ImportError as error:
+            raise BufferError(
+                "numpy has no bfloat16: pip install ml_dtypes, or give out"
+            ) from error
+    return numpy.empty(shape, f"V{itemsize}" if dtype is Dtype.RAW else NUMPY[dtype])
+
+
+def check_type(to: Fed, dtype: Dtype, itemsize: int) -> None:
+    if to.dtype is not dtype or to.itemsize != itemsize:
+        wanted = f"{dtype.name.lower()} of {itemsize} bytes"
+        given = f"{to.dtype.name.lower()} of {to.itemsize}"
+        raise TypeError(f"out must be an array of {wanted} (got {given})")
+
+
+def strides_of(to: Fed, places: tuple[int, ...]) -> tuple[int, ...]:
+    """Bytes from one place of the box to the next, along each of its axes."""
+    if to.shape == places:
+        return to.strides
+    left = [*zip(to.shape, to.strides)]
+    strides: list[int] = []
+    for extent in places:
+        is_next = bool(left) and left[0][0] == extent
+        strides.append(left.pop(0)[1] if is_next else 0)
+        if not is_next and extent != 1:
+            left = [(-1, 0)]
+    if left:
+        raise ValueError(f"out must have the shape of the box, {places} (got {to.shape})")
+    return tuple(strides)
+
+
+readers: dict[tuple[tuple[str, Any], ...], Reader] = {}
+opening = threading.Lock()
+
+
+def reader(fit: Iterable[Any] = (), **settings: Any) -> Reader:
+    """The reader of this process for these settings of Config: opened by the first call, and anew
+    behind a fork. `fit` names arrays that it is to have room for; one that needs more than it has
+    is BudgetExceeded, and Reader.refit opens a larger one. Not to be closed: it ends with the
+    process."""
+    key = tuple(sorted(settings.items()))
+    with opening:
+        found = readers.get(key)
+        if found is None or not found.is_open:
+            found = readers[key] = Reader(fit=fit, **settings)
+            return found
+    missing = [uri for uri in uris_of(fit) if uri not in found.fit]
+    if missing:
+        found.refit(*missing)
+    return found
+
+
+@atexit.register
+def close_readers() -> None:
+    for found in [*readers.values()]:
+        found.close()
+    readers.clear()
