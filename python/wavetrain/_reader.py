@@ -161,10 +161,7 @@ class Reader(Owned):
         known = self._ask(name) if is_own or is_open(walks) else None
         if known is not None:
             walks = closed(walks, known.shape)
-        made = Box(uri, walks, field)
-        if made.array is not None:
-            raise TypeError(f"uri must be one of an array in a store (got {uri!r})")
-        return made, known if is_own else None
+        return Box(uri, walks, field), known if is_own else None
 
     def _ask(self, uri: str) -> Known:
         """What an array is, which is asked once."""

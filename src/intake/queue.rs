@@ -12,10 +12,11 @@
 
 use crate::base::arena::Carver;
 use crate::base::bill::Item;
+use crate::base::limits::URI_BYTES_MAX;
 use crate::base::math::index;
 use crate::records::{BoxShape, Fed};
 
-/// Names that a new box may share.
+/// Names that a new box of a stream may share.
 const YOUNG_NAMES: u64 = 16;
 
 /// A box and the array that it is of.
@@ -125,6 +126,8 @@ pub struct Queue {
     limit: u64,
     /// Samples that had been consumed or dropped by the last reset.
     cleared: u64,
+    /// Names that a new box may share.
+    young: u64,
     names: &'static mut [Name],
     name_first: u64,
     name_limit: u64,
@@ -143,6 +146,24 @@ impl Queue {
         uri_bytes: u64,
         takes_fed: bool,
     ) -> Queue {
+        Queue::carve_sharing(carver, (samples, boxes_per_sample), uri_bytes, takes_fed, YOUNG_NAMES)
+    }
+
+    /// One for boxes of `count` callers, each a sample of its own: any uris of them fit, because
+    /// each is given back when its box is.
+    pub fn carve_of_callers(carver: &mut Carver, count: u32) -> Queue {
+        let uris = if count > 0 { u64::from(count) + 2 } else { 0 };
+        let bytes = uris * (URI_BYTES_MAX as u64 + 1);
+        Queue::carve_sharing(carver, (count, 1), bytes, false, 0)
+    }
+
+    fn carve_sharing(
+        carver: &mut Carver,
+        (samples, boxes_per_sample): (u32, u32),
+        uri_bytes: u64,
+        takes_fed: bool,
+        young: u64,
+    ) -> Queue {
         let name = Name { hash: 0, start: 0, bytes: 0, uses: 0 };
         let sample = QueuedSample { tag: 0, boxes: 0, ends_segment: false };
         let boxes = samples as u64 * boxes_per_sample as u64;
@@ -155,7 +176,8 @@ impl Queue {
             first: 0,
             limit: 0,
             cleared: 0,
-            names: carver.slice(Item::SampleQueue, boxes + YOUNG_NAMES + 1, &name),
+            young,
+            names: carver.slice(Item::SampleQueue, boxes + young + 1, &name),
             name_first: 0,
             name_limit: 0,
             bytes: carver.slice(Item::Uris, uri_bytes, &0),
@@ -333,7 +355,7 @@ impl Queue {
 
     /// The place of a name in the ring, with one use more.
     fn use_name(&mut self, uri: &[u8], hash: u64) -> Option<usize> {
-        let oldest = self.name_first.max(self.name_limit.saturating_sub(YOUNG_NAMES));
+        let oldest = self.name_first.max(self.name_limit.saturating_sub(self.young));
         for number in (oldest..self.name_limit).rev() {
             let at = index(number % self.names.len() as u64);
             let name = self.names[at];
@@ -466,5 +488,25 @@ mod tests {
         assert_eq!((uris(&queue, 0), uris(&queue, 1)), (of(&[0]), of(&[0, 7])));
         queue.consume(1);
         assert_eq!((queue.sample(0).tag, uris(&queue, 0)), (1, of(&[0, 7])));
+    }
+
+    #[test]
+    fn uris_of_any_length_of_all_callers_fit() {
+        let mut queue = Queue::carve_of_callers(&mut Carver::leaked(1 << 20), 4);
+        let uris: std::vec::Vec<_> =
+            (0..7).map(|n| std::vec![b'a' + n; 4095 - 13 * n as usize]).collect();
+        for n in 0..5000usize {
+            let uri = &uris[n * n % 7];
+            let fed = &Fed::NOTHING;
+            let (rank, field, shape) = (1, 0, &BoxShape::EMPTY);
+            assert_eq!(queue.add_box(&NewBox { uri, hash: 1, fed, rank, field, shape }), Ok(()));
+            queue.push(n as u64);
+            if queue.len() == 4 {
+                let front = queue.boxes(0)[0];
+                let first = queue.sample(0).tag as usize;
+                assert_eq!(queue.uri(&front).0, uris[first * first % 7]);
+                queue.consume(1 + (n % 3 == 0) as u32);
+            }
+        }
     }
 }

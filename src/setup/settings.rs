@@ -229,7 +229,7 @@ fn lookahead_samples(config: &Config, sample_bytes: u64, why: &mut Why) -> Resul
 
 /// Full-length uris for the first thousand boxes of lookahead and 256 bytes for each beyond: equal
 /// neighbours share, so real streams take far less.
-pub fn uri_pool_bytes(lookahead_boxes: u32) -> u64 {
+fn uri_pool_bytes(lookahead_boxes: u32) -> u64 {
     let full = lookahead_boxes.min(1024) as u64 + 32;
     let beyond = lookahead_boxes.saturating_sub(1024) as u64;
     full * 4096 + beyond * 256

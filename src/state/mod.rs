@@ -41,7 +41,7 @@ use crate::intake::parts::PartTable;
 use crate::intake::queue::Queue;
 use crate::read::{FileTable, FolderTable, PageCache, Requests, Windows};
 use crate::setup::geometry::Geometry;
-use crate::setup::settings::{Settings, uri_pool_bytes};
+use crate::setup::settings::Settings;
 use crate::state::contexts::Contexts;
 use crate::state::device::DeviceState;
 use crate::state::flights::AsyncReads;
@@ -268,7 +268,7 @@ impl State {
             is_halted: false,
             is_flushed: false,
             queue: Queue::carve(carver, ahead, settings.uri_pool_bytes, settings.takes_parts),
-            read_queue: Queue::carve(carver, (readers, 1), uri_pool_bytes(readers), false),
+            read_queue: Queue::carve_of_callers(carver, readers),
             has_planned_boxes: false,
             readers: Readers::carve(carver, settings),
             targets: carver.table(Item::Instance, u64::from(readers), &Target::EMPTY),

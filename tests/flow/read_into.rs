@@ -7,9 +7,8 @@ use crate::common::npy;
 use crate::common::read_boxes::{Layout, check_each, part, read};
 use std::ffi::{c_char, c_void};
 use std::ptr;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 use wavetrain::abi::FilesHook;
 use wavetrain::config::*;
@@ -229,15 +228,13 @@ fn boxes_are_read_while_all_slots_are_held_and_reads_have_to_be_waited_for() {
 
 /// Files of a folder whose data waits at a gate.
 struct Gate {
-    is_open: Mutex<bool>,
-    opened: Condvar,
+    is_open: AtomicBool,
     waiting: AtomicU64,
 }
 
 impl Gate {
     fn leaked() -> &'static Gate {
-        let (is_open, opened) = (Mutex::new(false), Condvar::new());
-        Box::leak(Box::new(Gate { is_open, opened, waiting: AtomicU64::new(0) }))
+        Box::leak(Box::new(Gate { is_open: AtomicBool::new(false), waiting: AtomicU64::new(0) }))
     }
 
     fn hook(&'static self) -> FilesHook {
@@ -253,9 +250,10 @@ impl Gate {
             // The header of a .npy file is at its front.
             if offset > 0 {
                 gate.waiting.fetch_add(1, SeqCst);
-                let is_open = gate.is_open.lock().unwrap();
-                let patience = Duration::from_secs(60);
-                drop(gate.opened.wait_timeout_while(is_open, patience, |open| !*open).unwrap());
+                let begun = Instant::now();
+                while !gate.is_open.load(SeqCst) && begun.elapsed() < Duration::from_secs(60) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
             }
             // SAFETY: as the hook's caller says.
             unsafe { hook::read(user, name, offset, target, bytes) }
@@ -265,8 +263,7 @@ impl Gate {
     }
 
     fn open(&self) {
-        *self.is_open.lock().unwrap() = true;
-        self.opened.notify_all();
+        self.is_open.store(true, SeqCst);
     }
 }
 
@@ -313,7 +310,7 @@ fn a_read_that_is_late_leaves_its_target_and_others_go_on() {
     let mut config = Config { files, n_readers: 2, ..config(Dtype::U32) };
     for thread_mode in [THREADS_OWN, THREADS_PUMP] {
         config.thread_mode = thread_mode;
-        *gate.is_open.lock().unwrap() = thread_mode == THREADS_PUMP;
+        gate.is_open.store(thread_mode == THREADS_PUMP, SeqCst);
         // SAFETY: the hook reads files, and its gate lives as long as the process.
         let loader = unsafe { Loader::open_trusting(&config) }.unwrap();
         if thread_mode == THREADS_OWN {
