@@ -23,7 +23,7 @@ pub fn add_device_lines(bill: &mut Bill, settings: &Settings, geometry: &Geometr
     if !settings.is_cuda() {
         return;
     }
-    let sizes = settings.device_sizes(&geometry.device, geometry.staged_bytes());
+    let sizes = settings.device_sizes(&geometry.device, geometry.slab_bytes);
     // Shares of digests follow the staging.
     let slabs_bytes = sizes.pinned_bytes() - sizes.staging_bytes;
     bill.add(Item::PinnedSlabs, Kind::Pinned, slabs_bytes);
@@ -67,7 +67,7 @@ pub fn open_engine(
     let config = &settings.config;
     let driver = Driver::load(config.cuda_driver, why)?;
     let context = DeviceContext::open(driver, config.device, why)?;
-    let sizes = settings.device_sizes(&geometry.device, geometry.staged_bytes());
+    let sizes = settings.device_sizes(&geometry.device, geometry.slab_bytes);
     let texts = Texts { assemble, decode, frames, digest };
     let consumer = Consumer(config.consumer_stream);
     DeviceEngine::open(engine, context, &sizes, consumer, texts, why)

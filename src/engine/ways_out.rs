@@ -31,10 +31,9 @@ pub fn name_largest_line(status: Status, bill: &Bill, why: &mut Why) {
 fn fields_of(item: Item) -> &'static str {
     match item {
         Item::BatchSlots => "samples_per_batch, sample_shape or n_batch_slots",
-        Item::StagingSlabs => {
-            "max_chunk_uncompressed_bytes or max_host_memory_bytes, or set n_readers = 0"
+        Item::StagingSlabs | Item::CommonScratch => {
+            "max_chunk_uncompressed_bytes, or max_host_memory_bytes"
         }
-        Item::CommonScratch => "max_chunk_uncompressed_bytes, or max_host_memory_bytes",
         Item::DecodeScratch | Item::Decoders => "n_decode_threads or max_chunk_uncompressed_bytes",
         Item::IoBuffers => "n_io_threads",
         Item::Workers => "n_io_threads or n_decode_threads",

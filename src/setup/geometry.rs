@@ -63,18 +63,8 @@ pub struct Geometry {
     pub pool_bytes: u64,
     /// Bytes of the ring that waves are staged in.
     pub slab_bytes: u64,
-    /// Bytes of the ring behind it, for waves of readers: batches that wait for memory never take
-    /// of those.
-    pub reader_bytes: u64,
     /// Slabs and resident waves; empty on the host.
     pub device: Layout,
-}
-
-impl Geometry {
-    /// Bytes of all staging.
-    pub fn staged_bytes(&self) -> u64 {
-        self.slab_bytes + self.reader_bytes
-    }
 }
 
 /// How many times smaller than its bytes a chunk is taken to be staged, where it is asked how many
@@ -96,14 +86,12 @@ impl Settings {
         let small_bytes = chunk_bytes.min(SMALL_CHUNK_BYTES);
         let large_count = if chunk_bytes > SMALL_CHUNK_BYTES { 2 } else { 0 };
         let large_bytes = large_count * pages(target_bytes(chunk_bytes));
-        let slab_bytes = pages(compressed_bytes_max(chunk_bytes) + BUFFER_ALIGN);
         Geometry {
             staging_bytes: pages(compressed_bytes_max(small_bytes)),
             target_bytes: pages(target_bytes(small_bytes)),
             block_bytes: pages(target_bytes(small_bytes)),
             pool_bytes: large_bytes.max(METADATA_BYTES_MAX as u64),
-            slab_bytes,
-            reader_bytes: if self.config.n_readers > 0 { slab_bytes } else { 0 },
+            slab_bytes: pages(compressed_bytes_max(chunk_bytes) + BUFFER_ALIGN),
             device: self.floor_layout(),
         }
     }
@@ -178,7 +166,7 @@ impl Settings {
 
     /// Bytes of staging that are plain host memory: none with a device.
     pub fn plain_staging_bytes(&self, geometry: &Geometry) -> u64 {
-        if self.is_cuda() { 0 } else { geometry.staged_bytes() }
+        if self.is_cuda() { 0 } else { geometry.slab_bytes }
     }
 
     /// Lets the least layout grow to its wish, as far as the device's cap and `spare` host bytes

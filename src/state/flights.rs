@@ -99,13 +99,11 @@ impl AsyncReads {
         Some(read)
     }
 
-    /// Drops what the reads in flight are for.
-    pub fn drop_all(&mut self) {
-        self.places.iter_mut().flatten().for_each(|read| read.is_dropped = true);
-    }
-
-    /// The waves and intervals that reads in flight write to, once for each read.
-    pub fn written(&self) -> impl Iterator<Item = (WaveIndex, u64)> + Clone {
-        self.places.iter().flatten().map(|read| (read.flight.wave, read.interval))
+    /// Drops what the reads in flight are for; the intervals that they write to, once for each.
+    pub fn drop_all(&mut self) -> impl Iterator<Item = u64> {
+        self.places.iter_mut().flatten().map(|read| {
+            read.is_dropped = true;
+            read.interval
+        })
     }
 }

@@ -254,7 +254,7 @@ impl State {
     ) -> State {
         let config = &settings.config;
         let waves = settings.wave_counts();
-        let (staged, readers) = ([geometry.slab_bytes, geometry.reader_bytes], config.n_readers);
+        let readers = config.n_readers;
         let ahead = (settings.lookahead_samples, settings.per_sample.boxes);
         State {
             life: Life::Running,
@@ -286,7 +286,7 @@ impl State {
                 settings.cache_uses,
                 waves.rows(waves.chunks) as u32,
             ),
-            waves: Waves::carve(carver, waves, staged),
+            waves: Waves::carve(carver, waves, geometry.slab_bytes),
             device: DeviceState::carve(carver, settings, geometry.device),
             kept_failures: KeptFailure::carve(carver),
             slots: Slots::carve(carver, settings.slot_counts(), &settings.per_sample),
@@ -384,7 +384,8 @@ impl State {
     /// The same as a wave of a lane goes on: a stream without samples does not wait for one of
     /// readers.
     pub fn want_plan_after(&mut self, lane: Lane, is_so: bool) {
-        let is_idle = lane == Lane::Readers && self.queue.is_empty();
+        let has_samples = !self.queue.is_empty() || self.slots.has_unpopped();
+        let is_idle = lane == Lane::Readers && !has_samples;
         let wanted = self.plan_wanted[Lane::Samples as usize];
         self.want_plan(is_so);
         if is_idle {
@@ -547,8 +548,7 @@ impl State {
         self.requests.clear();
         self.chunks.clear();
         self.kept_failures.clear();
-        self.async_reads.drop_all();
-        self.waves.clear(self.async_reads.written());
+        self.waves.clear(self.async_reads.drop_all());
         self.slots.reset();
         self.readers.addresses.iter().for_each(|address| address.store(0, Relaxed));
         if HAS_DEVICES {

@@ -15,7 +15,7 @@ mod text;
 use crate::base::arena::{Carver, Table};
 use crate::base::bill::Item;
 use crate::base::cache::{Fifo, List};
-use crate::base::indexes::{LANES, Lane, WaveIndex};
+use crate::base::indexes::{Lane, WaveIndex};
 pub use ring::Ring;
 pub use tables::{WaveCounts, WaveTables};
 pub use tasks::{ChunkKind, ChunkTask, Kept, ReadOp, Way};
@@ -110,15 +110,15 @@ pub struct Waves {
     pub active_count: u32,
     /// How far each read is; the queues of the waves and their cursors are indexes over it.
     reads: &'static mut [ReadLife],
-    /// The ring of each lane.
-    rings: [Ring; LANES],
+    /// The ring, of which all lanes take.
+    pub ring: Ring,
     counts: WaveCounts,
 }
 
 impl Waves {
     /// So many free waves of each lane, and the bytes that they are staged in.
     #[inline(never)] // as Carver::place
-    pub fn carve(carver: &mut Carver, counts: WaveCounts, staged_bytes: [u64; LANES]) -> Waves {
+    pub fn carve(carver: &mut Carver, counts: WaveCounts, slab_bytes: u64) -> Waves {
         let (count, mut number) = (counts.all(), 0);
         let mut fifo = |carver: &mut Carver| {
             // Four of each wave.
@@ -150,11 +150,7 @@ impl Waves {
             active: List::carve(carver, Item::Waves, count),
             active_count: 0,
             reads: carver.slice(Item::Waves, ops, &ReadLife { phase: ReadPhase::Done, next: 0 }),
-            rings: Lane::ALL.map(|lane| {
-                let base = if lane == Lane::Samples { 0 } else { staged_bytes[0] };
-                let intervals = counts.waves[lane as usize] * 4;
-                Ring::carve(carver, intervals, (base, staged_bytes[lane as usize]))
-            }),
+            ring: Ring::carve(carver, count * 4, slab_bytes),
             counts,
         }
     }
@@ -180,15 +176,6 @@ impl Waves {
         let first = if lane == Lane::Samples { 0 } else { self.counts.waves[0] as usize };
         let waves = &self.waves[first..][..self.counts.waves[lane as usize] as usize];
         waves.iter().filter(|wave| wave.is_active)
-    }
-
-    /// The ring that waves of a lane are staged in.
-    pub fn ring(&mut self, lane: Lane) -> &mut Ring {
-        &mut self.rings[lane as usize]
-    }
-
-    fn ring_of(&mut self, wave: WaveIndex) -> &mut Ring {
-        self.ring(self.lane(wave))
     }
 
     /// The planner has filled a wave. The last `idle` of its `ops` reads have nothing to read; they
@@ -426,7 +413,7 @@ impl Waves {
         }
         let (interval, ops) = (entry.interval, entry.op_count);
         assert!((0..ops).all(|op| self.phase(wave, op) == ReadPhase::Done));
-        self.ring_of(wave).give_back(interval);
+        self.ring.give_back(interval);
     }
 
     /// A device refused a chunk. True if nothing is left but such.
@@ -453,9 +440,9 @@ impl Waves {
         true
     }
 
-    /// Drops every wave; no worker may be at work on one. `in_flight`: the waves and intervals that
-    /// the host still writes to, once for each read; `end_dropped` ends each.
-    pub fn clear(&mut self, in_flight: impl Iterator<Item = (WaveIndex, u64)> + Clone) {
+    /// Drops every wave; no worker may be at work on one. `in_flight`: the intervals that the host
+    /// still writes to, once for each read; `end_dropped` ends each.
+    pub fn clear(&mut self, in_flight: impl Iterator<Item = u64>) {
         while let Some(wave) = self.first_active() {
             self.active.remove(wave.0);
             let entry = &mut self.waves[wave.at()];
@@ -466,15 +453,12 @@ impl Waves {
             entry.early.clear();
         }
         self.active_count = 0;
-        for lane in Lane::ALL {
-            let of_lane = in_flight.clone().filter(|(wave, _)| self.counts.lane(*wave) == lane);
-            self.rings[lane as usize].clear(of_lane.map(|(_, interval)| interval));
-        }
+        self.ring.clear(in_flight);
     }
 
     /// A read into the interval of a wave that was dropped has ended.
-    pub fn end_dropped(&mut self, wave: WaveIndex, interval: u64) {
-        self.ring_of(wave).end_write(interval);
+    pub fn end_dropped(&mut self, interval: u64) {
+        self.ring.end_write(interval);
     }
 }
 

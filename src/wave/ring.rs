@@ -1,8 +1,8 @@
 //! The ring of staging memory that waves take their bytes from.
 //!
-//! In: numbers of bytes. Out: contiguous intervals, given back in any order and taken back in the
-//! order in which they were given out. Invariant: intervals that are out never overlap; one that
-//! the host still writes to is out, whatever became of its wave.
+//! In: numbers of bytes. Out: contiguous intervals, given back in any order. Their bytes are free
+//! once those before them, or all behind them, were given back, too. Invariant: intervals that are
+//! out never overlap; one that the host still writes to is out, whatever became of its wave.
 
 use crate::base::arena::Carver;
 use crate::base::bill::Item;
@@ -23,22 +23,19 @@ pub struct Ring {
     intervals: &'static mut [Interval],
     interval_first: u64,
     interval_limit: u64,
-    /// Offset of its first byte in the staging memory.
-    base: u64,
     capacity: u64,
     first: u64,
     limit: u64,
 }
 
 impl Ring {
-    /// A ring of `capacity` bytes from `base` on and at most so many intervals.
-    pub(super) fn carve(carver: &mut Carver, intervals: u32, (base, capacity): (u64, u64)) -> Ring {
+    /// A ring of `capacity` bytes and at most so many intervals.
+    pub(super) fn carve(carver: &mut Carver, intervals: u32, capacity: u64) -> Ring {
         let interval = Interval { limit: 0, is_done: false, writers: 0 };
         Ring {
             intervals: carver.slice(Item::Waves, intervals as u64, &interval),
             interval_first: 0,
             interval_limit: 0,
-            base,
             capacity,
             first: 0,
             limit: 0,
@@ -46,8 +43,13 @@ impl Ring {
     }
 
     /// Takes `bytes` contiguous bytes: the number of the interval and its offset. None until
-    /// earlier intervals are given back.
+    /// intervals are given back.
     pub fn take(&mut self, bytes: u64) -> Option<(u64, u64)> {
+        self.take_beside(bytes, 0)
+    }
+
+    /// The same, if as many as `others` can be taken right behind.
+    pub fn take_beside(&mut self, bytes: u64, others: u64) -> Option<(u64, u64)> {
         assert!(bytes <= self.capacity);
         if self.interval_limit - self.interval_first == self.intervals.len() as u64 {
             return None;
@@ -56,18 +58,22 @@ impl Ring {
             self.first = 0;
             self.limit = 0;
         }
-        let bytes = align_up(bytes, BUFFER_ALIGN);
-        let to_wrap = self.capacity - self.limit % self.capacity;
-        let start = if bytes <= to_wrap { self.limit } else { self.limit + to_wrap };
-        if start + bytes > self.first + self.capacity {
-            return None;
-        }
-        self.limit = start + bytes;
+        let (start, limit) = self.place(self.limit, bytes)?;
+        self.place(limit, others)?;
+        self.limit = limit;
         let number = self.interval_limit;
         let at = index(number % self.intervals.len() as u64);
         self.intervals[at] = Interval { limit: self.limit, is_done: false, writers: 0 };
         self.interval_limit += 1;
-        Some((number, self.base + start % self.capacity))
+        Some((number, start % self.capacity))
+    }
+
+    /// The begin and the end of `bytes` bytes behind `limit`, if they are free.
+    fn place(&self, limit: u64, bytes: u64) -> Option<(u64, u64)> {
+        let bytes = align_up(bytes, BUFFER_ALIGN);
+        let to_wrap = self.capacity - limit % self.capacity;
+        let start = if bytes <= to_wrap { limit } else { limit + to_wrap };
+        (start + bytes <= self.first + self.capacity).then_some((start, start + bytes))
     }
 
     fn interval(&mut self, number: u64) -> &mut Interval {
@@ -91,6 +97,15 @@ impl Ring {
             }
             self.first = interval.limit;
             self.interval_first += 1;
+        }
+        while self.interval_first < self.interval_limit
+            && self.interval(self.interval_limit - 1).is_done
+        {
+            self.interval_limit -= 1;
+            self.limit = match self.interval_limit - self.interval_first {
+                0 => self.first,
+                _ => self.interval(self.interval_limit - 1).limit,
+            };
         }
     }
 
@@ -126,9 +141,33 @@ mod tests {
     use std::collections::VecDeque;
 
     #[test]
+    fn what_is_left_to_others_is_there_whoever_holds_what_before() {
+        let mut ring = Ring::carve(&mut Carver::leaked(1 << 14), 32, 64 * 256);
+        let (reserve, mut held) = (20 * 256, 0);
+        let mut state = 7u64;
+        for _ in 0..200 {
+            state = crate::base::cache::hash_words(&[state]);
+            // Some is held for ever, as long as the reserve is left.
+            held += u64::from(ring.take_beside((1 + state % 6) * 256, reserve).is_some());
+            // Others come and go, in any order.
+            let sizes = [state >> 8, state >> 16, state >> 24].map(|word| (1 + word % 10) * 256);
+            let mut taken: std::vec::Vec<_> =
+                sizes.iter().filter_map(|size| ring.take(*size)).collect();
+            assert!(!taken.is_empty());
+            while !taken.is_empty() {
+                let at = index(state >> 32) % taken.len();
+                ring.give_back(taken.swap_remove(at).0);
+            }
+            let all = ring.take(reserve).expect("the reserve");
+            ring.give_back(all.0);
+        }
+        assert!(held > 5, "{held}");
+    }
+
+    #[test]
     fn ring_intervals_never_overlap_and_an_empty_ring_fits_anything() {
         let mut carver = Carver::leaked(1 << 14);
-        let mut ring = Ring::carve(&mut carver, 8, (0, 16 * 256));
+        let mut ring = Ring::carve(&mut carver, 8, 16 * 256);
         let mut live: VecDeque<(u64, u64, u64)> = VecDeque::new();
         let mut state = 3u64;
         for _ in 0..5000 {
@@ -157,7 +196,7 @@ mod tests {
 
     fn ring_of(intervals: u32, capacity: u64) -> Ring {
         let mut carver = Carver::leaked(1 << 14);
-        Ring::carve(&mut carver, intervals, (0, capacity))
+        Ring::carve(&mut carver, intervals, capacity)
     }
 
     #[test]
@@ -166,11 +205,13 @@ mod tests {
         let taken: std::vec::Vec<_> = (0..4).map(|_| ring.take(4 * 256).unwrap()).collect();
         ring.give_back(taken[1].0);
         ring.clear([taken[2].0, taken[0].0, taken[2].0].into_iter());
-        // The first interval blocks all intervals, the third those after it.
-        assert_eq!(ring.take(256), None);
+        // The last one is free, and what lies between those that are written to is not.
+        let last = ring.take(4 * 256).unwrap();
+        assert_eq!((last.1, ring.take(256)), (12 * 256, None));
+        ring.give_back(last.0);
         ring.end_write(taken[0].0);
-        assert_eq!(ring.take(4 * 256).unwrap().1, 0);
-        assert_eq!(ring.take(4 * 256).unwrap().1, 4 * 256);
+        let places = [12, 0, 4].map(|place| place * 256);
+        assert_eq!(places.map(|_| ring.take(4 * 256).unwrap().1), places);
         assert_eq!(ring.take(256), None);
         // Another clear counts anew.
         ring.clear([taken[2].0, taken[2].0].into_iter());

@@ -8,8 +8,8 @@ const WAVE: WaveIndex = WaveIndex(0);
 fn waves() -> Waves {
     let mut carver = Carver::leaked(1 << 16);
     let counts = WaveCounts { waves: [1, 0], chunks: [4, 0], pairs: [4, 0] };
-    let mut waves = Waves::carve(&mut carver, counts, [4096, 0]);
-    let (interval, _) = waves.ring(Lane::Samples).take(0).unwrap();
+    let mut waves = Waves::carve(&mut carver, counts, 4096);
+    let (interval, _) = waves.ring.take(0).unwrap();
     waves.activate(WAVE, 3, (2, 1), interval, 0);
     waves
 }
@@ -113,7 +113,7 @@ fn what_a_device_refused_is_read_again_when_nothing_else_is_left() {
     assert!(waves.refuse(WAVE));
     assert!(catch_unwind(AssertUnwindSafe(|| waves.refuse(WAVE))).is_err(), "two are left");
     assert_eq!(waves.for_redo(), Some(WAVE));
-    let (interval, _) = waves.ring(Lane::Samples).take(64).unwrap();
+    let (interval, _) = waves.ring.take(64).unwrap();
     waves.read_again(WAVE, 1, interval);
     assert_eq!((waves.for_redo(), waves.phase(WAVE, 0)), (None, Wanted));
     waves.issue(WAVE, 0);
@@ -155,13 +155,11 @@ fn a_wave_is_filled_while_it_is_free_and_worked_on_while_it_is_active() {
 #[test]
 fn an_interval_is_given_back_once() {
     let mut waves = in_phase(Here);
-    let (first, _) = waves.ring(Lane::Samples).take(64).unwrap();
-    let (second, _) = waves.ring(Lane::Samples).take(64).unwrap();
+    let (first, _) = waves.ring.take(64).unwrap();
+    let (second, _) = waves.ring.take(64).unwrap();
     assert!(first < second);
-    waves.ring(Lane::Samples).give_back(second);
-    assert!(
-        catch_unwind(AssertUnwindSafe(|| waves.ring(Lane::Samples).give_back(second))).is_err()
-    );
+    waves.ring.give_back(second);
+    assert!(catch_unwind(AssertUnwindSafe(|| waves.ring.give_back(second))).is_err());
 }
 
 #[test]

@@ -32,14 +32,13 @@ fn refused(os: &'static Os, config: &Config) -> Failure {
 #[test]
 fn memory_that_is_not_there_is_said_with_the_largest_line_and_its_field() {
     type Change = fn(&mut Config);
-    let changes: [(&str, &str, Change); 7] = [
+    let changes: [(&str, &str, Change); 6] = [
         ("batch slots", "n_batch_slots", |c| c.samples_per_batch = 60_000),
         ("chunk cache", "chunk_cache_bytes", |c| c.chunk_cache_bytes = 500 << 20),
         ("array metadata", "n_array_meta_cache", |c| c.n_array_meta_cache = 7_500),
         ("index pages", "n_shard_index_cache", |c| c.n_shard_index_cache = 40_000),
         ("thread stacks", "n_io_threads", |c| c.n_io_threads = 1_000),
-        ("staging slabs", "max_chunk_uncompressed_bytes", |_| {}),
-        ("common scratch", "max_chunk_uncompressed_bytes", |c| c.n_readers = 0),
+        ("common scratch", "max_chunk_uncompressed_bytes", |_| {}),
     ];
     for (line, field, change) in changes {
         let base = config(Dtype::F32, &[32, 32], 1);

@@ -456,7 +456,7 @@ def test_more_than_64_open_pipelines_are_out_of_memory_and_closing_frees_them(cu
         "sample_shape": (1, 1, 1),
         "n_io_threads": 1,
         "n_decode_threads": 1,
-        "max_host_memory_bytes": 9 << 20,
+        "max_host_memory_bytes": 8 << 20,
         "max_chunk_uncompressed_bytes": 1 << 16,
         "max_read_op_bytes": 1 << 16,
         "n_array_meta_cache": 1,

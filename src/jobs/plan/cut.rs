@@ -24,6 +24,10 @@ use crate::wave::{ChunkKind, ChunkTask, ReadOp, ReadText, Way};
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
+/// The share of the staging, one part in so many, that early batches leave to callers that read
+/// boxes.
+const READERS_SHARE: u64 = 2;
+
 impl Planner {
     /// Makes a wave of the settled chunks at the front of the window, if it is worth one.
     pub fn form(&mut self, lock: &Lock, more_is_coming: bool) -> bool {
@@ -46,7 +50,21 @@ impl Planner {
             let Some(wave) = state.waves.free(self.lane) else { return false };
             (wave, state.waves.active_of(self.lane).count(), has_early_room)
         };
-        let Prefix { count, tasks, end } = self.settled_prefix(shared, has_early_room);
+        // What is not early does not wait for staging that is for early batches.
+        let has_early = self.placed < u64::MAX && has_early_room;
+        self.form_of(lock, (wave, active), has_early_room, more_is_coming)
+            || has_early && self.form_of(lock, (wave, active), false, more_is_coming)
+    }
+
+    /// The same in this wave, with chunks of early batches if these have room.
+    fn form_of(
+        &mut self,
+        lock: &Lock,
+        (wave, active): (WaveIndex, usize),
+        has_early_room: bool,
+        more_is_coming: bool,
+    ) -> bool {
+        let Prefix { count, tasks, end } = self.settled_prefix(lock.shared, has_early_room);
         let is_waiting =
             more_is_coming || self.current.is_some() || count < self.limit - self.first;
         let is_small = match end {
@@ -118,10 +136,11 @@ impl Planner {
             let (offset, _, stat) = self.data(first);
             slab_bytes += self.staged(shared, self.task(first), (offset, bytes, stat));
         });
-        let Some((interval, slab_start)) = lock.lock().waves.ring(self.lane).take(slab_bytes)
-        else {
-            return false;
-        };
+        // A caller that reads a box finds room for its chunks, whoever holds batches.
+        let is_left = self.is_early(count) && shared.settings.config.n_readers > 0;
+        let reserve = if is_left { shared.geometry.slab_bytes / READERS_SHARE } else { 0 };
+        let taken = lock.lock().waves.ring.take_beside(slab_bytes, reserve);
+        let Some((interval, slab_start)) = taken else { return false };
         let reads = self.write_reads(shared, wave, data, slab_start);
         let ops = self.write_idle(shared, wave, reads, data..tasks as usize);
         let mut last_turn = 0;

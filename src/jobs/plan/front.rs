@@ -10,7 +10,6 @@
 //! Chunks of early batches wait in staging until their batch has memory. They are staged in the
 //! order of the plan, in waves that are worth it, and leave two waves and their staging to others.
 
-use crate::base::indexes::Lane;
 use crate::base::math::index;
 use crate::jobs::plan::planned::{Place, Planned, Settled};
 use crate::jobs::plan::window::Planner;
@@ -61,11 +60,7 @@ impl Planner {
     ) -> Prefix {
         let (counts, lane) = (&shared.tables.counts, self.lane as usize);
         let most = (counts.chunks[lane], counts.pairs[lane]);
-        let staged = match self.lane {
-            Lane::Samples => shared.geometry.slab_bytes,
-            Lane::Readers => shared.geometry.reader_bytes,
-        };
-        let share = staged / u64::from(counts.waves[lane]);
+        let share = self.share(shared);
         let (mut count, mut tasks, mut pairs, mut bytes) = (0, 0, 0, 0);
         self.attempts += 1;
         while self.first + count < self.limit {
@@ -109,6 +104,11 @@ impl Planner {
         }
         let end = if tasks == most.0 { End::Full } else { End::Window };
         Prefix { count, tasks, end }
+    }
+
+    /// Bytes of staging that a wave takes, unless its first read is larger.
+    pub(super) fn share(&self, shared: &Shared) -> u64 {
+        shared.tables.slab.bytes() / u64::from(shared.settings.config.host_buffer_waves)
     }
 
     /// How many of these tasks are read.

@@ -5,7 +5,7 @@
 //! and their batches are as they were; so what a worker says of them is what it would have said in
 //! the first place.
 
-use crate::base::indexes::{Lane, WaveIndex};
+use crate::base::indexes::WaveIndex;
 use crate::read::staged_bytes;
 use crate::state::lock::Lock;
 use crate::state::shared::Shared;
@@ -22,7 +22,7 @@ pub fn redo(lock: &Lock) -> bool {
     let Some(wave) = wave else { return false };
     // Counted first: while no room is free the wave stays as it is.
     let bytes = each_refused(shared, lock, wave, |_, _, _| {});
-    let taken = lock.lock().waves.ring(Lane::Samples).take(bytes);
+    let taken = lock.lock().waves.ring.take(bytes);
     let Some((interval, start)) = taken else { return false };
     let (mut ops, mut chunks) = (0, 0);
     each_refused(shared, lock, wave, |read, rows, at| {

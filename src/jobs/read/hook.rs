@@ -73,7 +73,7 @@ fn end_read(shared: &Shared, state: &mut State, ticket: u64, is_there: bool) -> 
     let Some(read) = state.async_reads.end(ticket) else { return false };
     if read.is_dropped {
         end_lease(state, shared, &read.flight);
-        state.waves.end_dropped(read.flight.wave, read.interval);
+        state.waves.end_dropped(read.interval);
         state.want_plan(true);
     } else {
         settle(state, shared, &read.flight, is_there);
