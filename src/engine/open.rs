@@ -329,10 +329,7 @@ fn layout(
         shared,
         lock: Lock::new(shared, state),
         host: Workers::new(config.workers, values.handle.job, values.handle.token),
-        planners: {
-            let mut planners = planners.iter_mut();
-            [(); LANES].map(|()| Mutex::new(planners.next()))
-        },
+        planners: planners.map(Mutex::new),
         drafts,
         workers,
         threads,
@@ -343,12 +340,17 @@ fn layout(
 }
 
 #[inline(never)] // as said of `layout`
-fn carve_planner(carver: &mut Carver, settings: &Settings) -> &'static mut [Planner] {
+fn carve_planner(
+    carver: &mut Carver,
+    settings: &Settings,
+) -> [Option<&'static mut Planner>; LANES] {
     let lanes = if settings.config.n_readers > 0 { LANES as u64 } else { 1 };
     let mut lane = Lane::ALL.into_iter();
-    carver.slice_from(Item::PlanWindow, lanes, |carver| {
+    let planners = carver.slice_from(Item::PlanWindow, lanes, |carver| {
         Planner::carve(carver, settings, lane.next().unwrap_or(Lane::Samples))
-    })
+    });
+    let mut planners = planners.iter_mut();
+    [(); LANES].map(|()| planners.next())
 }
 
 /// The parts next to the loader: its state, its figures, its folder.

@@ -37,11 +37,10 @@ pub struct CallerMemory<'a> {
 type Reader = (BatchSlot, u32);
 
 impl Engine {
-    /// Reads a box into memory of the caller. `POP_TIMEOUT` stands for what the config says.
-    ///
-    /// # Safety
-    /// The memory may be written until this returns, and nobody else uses it meanwhile.
-    pub unsafe fn read_into(
+    /// Reads a box into memory of the caller, which the surface has the caller's word for: it may
+    /// be written until this returns, and nobody else uses it meanwhile. `POP_TIMEOUT` stands for
+    /// what the config says.
+    pub fn read_into(
         &self,
         request: &mut Request,
         memory: &CallerMemory<'_>,
@@ -164,11 +163,11 @@ impl Engine {
         request: &Request,
     ) {
         let Some(number) = self.shared.reader(slot) else { unreachable!("it is a reader's slot") };
-        state.targets.write(number as usize, *target);
+        state.readers.targets.write(number as usize, *target);
         state.readers.set_address(number, address);
-        let added = state.read_queue.add_box(&request.to_queue());
+        let added = state.readers.queue.add_box(&request.to_queue());
         assert!(added.is_ok(), "the queue has room for a box of each reader");
-        state.read_queue.push(u64::from(number));
+        state.readers.queue.push(u64::from(number));
         state.plan_wanted[Lane::Readers as usize] = true;
     }
 

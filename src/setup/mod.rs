@@ -2,6 +2,7 @@
 
 pub mod backend;
 pub mod config;
+pub mod counts;
 pub mod field_table;
 pub mod fields;
 pub mod geometry;

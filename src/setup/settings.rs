@@ -5,13 +5,12 @@
 
 use crate::assemble::units::chunk_records_max;
 use crate::base::abi::FilesHook;
-use crate::base::indexes::Lane;
 use crate::base::limits::{
     FILE_CHUNK_BYTES, MAPPED_CHUNK_BYTES, MEMORY_PAGE_BYTES, SAMPLES_MAX, THREADS_MAX, WINDOW_BYTES,
 };
 use crate::base::math::align_up;
 use crate::base::status::{Status, Why};
-use crate::batch::slots::{PerSample, SlotCounts};
+use crate::batch::slots::PerSample;
 use crate::chunk_cache::{GRANULE_BYTES, region_bytes};
 use crate::cuda::HAS_DEVICES;
 use crate::cuda::engine::DEVICE_PAGE_BYTES;
@@ -20,7 +19,6 @@ use crate::fail;
 use crate::setup::backend;
 use crate::setup::config::{self, Config, FieldTable, Hook, range};
 use crate::setup::fields::{Fields, fields_from_config};
-use crate::wave::WaveCounts;
 
 /// CPUs that do not decode if batches are made on a device and the config does not say.
 const DEVICE_CPUS: u32 = 2;
@@ -60,10 +58,6 @@ const HOOK_STACK_DEFAULT_BYTES: u64 = 256 << 10;
 const BATCHES_MAX: u32 = 64;
 /// Waves that early batches leave to others.
 pub const LATER_WAVES: u32 = 2;
-/// Waves of the boxes of readers: one is filled while the other is read.
-const READER_WAVES: u32 = 2;
-/// Chunks of such a wave at most.
-const READER_CHUNKS: u32 = 64;
 /// Smallest chunk cache: less would hold next to nothing.
 const CHUNK_CACHE_BYTES_MIN: u64 = 64 << 10;
 /// Largest chunk cache: granule numbers stay in 31 bits.
@@ -360,36 +354,6 @@ impl Settings {
     /// Batches that are planned, read, filled, ready or held at a time.
     pub fn batch_records(&self) -> u32 {
         self.slot_counts().batches()
-    }
-
-    /// The slots of batches and of readers.
-    pub fn slot_counts(&self) -> SlotCounts {
-        SlotCounts {
-            places: self.config.n_batch_slots,
-            early: self.early_batches(),
-            readers: self.config.n_readers,
-            samples: self.config.samples_per_batch,
-        }
-    }
-
-    /// Waves of the samples that are pushed, and of the boxes of readers.
-    pub fn wave_counts(&self) -> WaveCounts {
-        let (config, chunks) = (&self.config, READER_CHUNKS.min(self.config.max_chunks_per_wave));
-        let readers = if config.n_readers > 0 { READER_WAVES } else { 0 };
-        WaveCounts {
-            waves: [config.host_buffer_waves, readers],
-            chunks: [config.max_chunks_per_wave, chunks],
-            // A chunk of a reader is for one box.
-            pairs: [self.pairs_per_wave, chunks],
-        }
-    }
-
-    /// Planned chunks of a lane that may wait for their place in a file to be known.
-    pub fn window_of(&self, lane: Lane) -> u32 {
-        match lane {
-            Lane::Samples => self.window_chunks,
-            Lane::Readers => 2 * self.wave_counts().chunks[1],
-        }
     }
 
     /// The cap on host bytes, pinned ones included.

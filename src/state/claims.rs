@@ -123,8 +123,8 @@ impl Shared {
         Some(unsafe { Event::from_raw(raw) }).filter(|event| !event.is_null())
     }
 
-    /// A sample in its batch slot, of which a job writes what its chunks cover; or the target of the
-    /// box of a caller, which is None once the caller has left.
+    /// A sample in its batch slot, of which a job writes what its chunks cover; or the target of
+    /// the box of a caller, which is None once the caller has left.
     pub fn claim_sample(&self, to: Destination) -> Option<Claim<'static>> {
         let region = match self.reader(to.slot) {
             None => self.sample_region(to),
@@ -141,8 +141,8 @@ impl Shared {
         let address = self.views.addresses[reader].load(Relaxed);
         let start = NonNull::new(with_exposed_provenance_mut::<u8>(address))?;
         let bytes = self.views.targets.rows(reader, 1)[0].bytes;
-        // SAFETY: the caller of read_into lends the memory until that returns, which waits for every
-        // job that was handed out while the address was there.
+        // SAFETY: the caller of read_into lends the memory until that returns, which waits for
+        // every job that was handed out while the address was there.
         Some(unsafe { Region::over(start, bytes) })
     }
 

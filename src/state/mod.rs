@@ -12,6 +12,7 @@ pub mod flights;
 pub mod host_threads;
 pub mod job;
 pub mod kept;
+mod kept_failures;
 mod landing;
 pub mod lock;
 pub mod needs;
@@ -25,14 +26,14 @@ pub mod whole;
 pub mod work;
 pub mod worker;
 
-use crate::base::arena::{Carver, Region, Table, span_of};
+use crate::base::arena::{Carver, Region, span_of};
 use crate::base::bill::Item;
-use crate::base::indexes::{BatchSlot, FileSlot, LANES, Lane, WaveIndex};
+use crate::base::indexes::{BatchSlot, FileSlot, LANES, WaveIndex};
 use crate::base::shelf::Shelf;
-use crate::base::status::{Failure, Status, Why};
+use crate::base::status::{Failure, Why};
 use crate::batch::pieces::Piece;
 use crate::batch::slots::{SlotState, Slots};
-use crate::chunk_cache::{ChunkCache, GRANULE_BYTES};
+use crate::chunk_cache::ChunkCache;
 use crate::cuda::{DeviceEngine, Fault, HAS_DEVICES};
 use crate::fail;
 use crate::intake::arrays::Arrays;
@@ -46,15 +47,15 @@ use crate::state::contexts::Contexts;
 use crate::state::device::DeviceState;
 use crate::state::flights::AsyncReads;
 use crate::state::host_threads::HostThreads;
+pub use crate::state::kept_failures::KeptFailure;
 use crate::state::lock::{Condition, Lock, Locked, Wakes};
-use crate::state::readers::{Readers, Target};
+use crate::state::readers::Readers;
 use crate::state::reading::Reading;
 use crate::state::scratch::Pool;
 use crate::state::shared::{Shared, Views};
 use crate::state::slab_writer::SlabWriter;
 use crate::wave::Waves;
 use core::ops::Range;
-use core::sync::atomic::Ordering::Relaxed;
 
 /// Samples whose arrays are looked up at a time, so that the lock is held briefly.
 const PREFETCH_SAMPLES: u64 = 256;
@@ -112,26 +113,6 @@ const COLD_WEIGHT: u32 = 4 * MISS_WEIGHT;
 /// not be done with one before the next comes.
 pub const PLAN_EVERY: u32 = 16;
 
-/// Most reasons of failed chunks that are remembered at a time; others are told without theirs.
-const KEPT_FAILURES_MAX: u64 = 16;
-
-/// Why the chunk in a slot of the cache failed.
-#[derive(Clone, Copy)]
-pub struct KeptFailure {
-    slot: u32,
-    /// Its status.
-    pub status: Status,
-    /// The reason.
-    pub why: Why,
-}
-
-impl KeptFailure {
-    fn carve(carver: &mut Carver) -> Shelf<KeptFailure> {
-        let none = KeptFailure { slot: 0, status: Status::Ok, why: Why::new() };
-        Shelf::new(carver.slice(Item::ChunkCache, KEPT_FAILURES_MAX, &none))
-    }
-}
-
 /// The counts of wavetrain's threads.
 #[derive(Default)]
 pub struct Threads {
@@ -175,14 +156,8 @@ pub struct State {
     pub is_flushed: bool,
     /// Samples that wait.
     pub queue: Queue,
-    /// Boxes of callers that wait to be planned; the tag of each is the number of its reader.
-    pub read_queue: Queue,
-    /// The planner of readers has boxes that are not all in waves.
-    pub has_planned_boxes: bool,
     /// Callers that read boxes.
     pub readers: Readers,
-    /// The targets of their boxes.
-    pub targets: Table<Target>,
     /// Array metadata.
     pub arrays: Arrays,
     pub parts: PartTable,
@@ -254,7 +229,6 @@ impl State {
     ) -> State {
         let config = &settings.config;
         let waves = settings.wave_counts();
-        let readers = config.n_readers;
         let ahead = (settings.lookahead_samples, settings.per_sample.boxes);
         State {
             life: Life::Running,
@@ -268,10 +242,7 @@ impl State {
             is_halted: false,
             is_flushed: false,
             queue: Queue::carve(carver, ahead, settings.uri_pool_bytes, settings.takes_parts),
-            read_queue: Queue::carve_of_callers(carver, readers),
-            has_planned_boxes: false,
             readers: Readers::carve(carver, settings),
-            targets: carver.table(Item::Instance, u64::from(readers), &Target::EMPTY),
             arrays: Arrays::carve(carver, config.n_array_meta_cache),
             edges: EdgeTable::carve(carver, config.n_array_meta_cache),
             parts: PartTable::carve(carver, config.max_npy_files),
@@ -292,11 +263,7 @@ impl State {
             slots: Slots::carve(carver, settings.slot_counts(), &settings.per_sample),
             plan_wanted: [false; LANES],
             planning: [false; LANES],
-            owners: carver.slice(
-                Item::ChunkCacheTables,
-                settings.cache_memory_bytes / GRANULE_BYTES,
-                &0,
-            ),
+            owners: carver.slice(Item::ChunkCacheTables, settings.cache_granules(), &0),
             is_cold: false,
             miss_weight: 0,
             loads_wait_since: None,
@@ -324,7 +291,7 @@ impl State {
             boxes: self.slots.boxes.share(),
             fed: self.slots.fed.share(),
             rows: self.slots.rows.share(),
-            targets: self.targets.share(),
+            targets: self.readers.targets.share(),
             addresses: self.readers.addresses,
             stream_counts: self.device.slabs.streams,
             refusals: self.device.refusals,
@@ -353,44 +320,6 @@ impl State {
             }
         }
         false
-    }
-
-    /// The boxes of a lane that wait to be planned.
-    pub fn queue_of(&self, lane: Lane) -> &Queue {
-        match lane {
-            Lane::Samples => &self.queue,
-            Lane::Readers => &self.read_queue,
-        }
-    }
-
-    /// A reader may be free, for a caller that waits for one.
-    pub fn free_reader(&mut self) {
-        if self.readers.has_waiting() {
-            self.wakes.all(Condition::Reader);
-        }
-    }
-
-    /// Whether boxes of callers wait to be planned, or are not all in waves.
-    pub fn has_boxes(&self) -> bool {
-        self.has_planned_boxes || !self.read_queue.is_empty()
-    }
-
-    /// The planners may be able to do something, if so: that of readers if it has boxes.
-    pub fn want_plan(&mut self, is_so: bool) {
-        self.plan_wanted[Lane::Samples as usize] |= is_so;
-        self.plan_wanted[Lane::Readers as usize] |= is_so && self.has_boxes();
-    }
-
-    /// The same as a wave of a lane goes on: a stream without samples does not wait for one of
-    /// readers.
-    pub fn want_plan_after(&mut self, lane: Lane, is_so: bool) {
-        let has_samples = !self.queue.is_empty() || self.slots.has_unpopped();
-        let is_idle = lane == Lane::Readers && !has_samples;
-        let wanted = self.plan_wanted[Lane::Samples as usize];
-        self.want_plan(is_so);
-        if is_idle {
-            self.plan_wanted[Lane::Samples as usize] = wanted;
-        }
     }
 
     /// Notes whether a read found its bytes in the page cache.
@@ -471,24 +400,6 @@ impl State {
         self.wakes.work();
     }
 
-    /// The chunk in a slot failed, and nobody waits for it who was not told.
-    pub fn abandon_kept(&mut self, slot: u32, status: Status, why: &Why) {
-        self.chunks.abandon(slot);
-        if !self.kept_failures.is_full() {
-            self.kept_failures.push(KeptFailure { slot, status, why: *why });
-        }
-    }
-
-    /// Why the chunk in a slot failed.
-    pub fn kept_failure(&self, slot: u32) -> KeptFailure {
-        let found = self.kept_failures.iter().find(|failure| failure.slot == slot);
-        found.copied().unwrap_or_else(|| {
-            let mut why = Why::new();
-            let status = fail!(why, Decode, "it failed in a batch before");
-            KeptFailure { slot, status, why }
-        })
-    }
-
     /// A file is not what it was: what is known of it, and what was decoded of it, is forgotten.
     /// Gives the descriptors to close.
     pub fn forget_file(&mut self, slot: FileSlot) -> Option<i32> {
@@ -539,7 +450,6 @@ impl State {
         self.is_halted = self.device.is_dead();
         self.is_flushed = false;
         self.queue.clear();
-        self.read_queue.clear();
         self.parts.reset();
         self.edges.rows.waits_since = None;
         self.arrays.reset();
@@ -550,12 +460,11 @@ impl State {
         self.kept_failures.clear();
         self.waves.clear(self.async_reads.drop_all());
         self.slots.reset();
-        self.readers.addresses.iter().for_each(|address| address.store(0, Relaxed));
+        self.readers.reset();
         if HAS_DEVICES {
             self.device.clear();
         }
         self.plan_wanted = [false; LANES];
         self.planning = [false; LANES];
-        self.has_planned_boxes = false;
     }
 }

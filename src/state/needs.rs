@@ -24,8 +24,8 @@ use core::sync::atomic::Ordering::Relaxed;
 pub struct NoRoom;
 
 impl State {
-    /// Takes room on the way to a device; None for what goes to memory of the host. Err until a slab
-    /// has room.
+    /// Takes room on the way to a device; None for what goes to memory of the host. Err until a
+    /// slab has room.
     pub fn reserve(
         &mut self,
         shared: &Shared,

@@ -5,12 +5,16 @@
 //! caller leaves before its box is complete, the address of its target is gone at once: no job that
 //! is handed out later writes there, and the caller waits for those that were handed out before.
 
-use crate::base::arena::Carver;
+use crate::base::arena::{Carver, Table};
 use crate::base::bill::Item;
+use crate::base::indexes::Lane;
 use crate::base::limits::RANK_MAX;
 use crate::base::math::index;
 use crate::base::shelf::Shelf;
+use crate::intake::queue::Queue;
 use crate::setup::settings::Settings;
+use crate::state::State;
+use crate::state::lock::Condition;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -35,6 +39,12 @@ impl Target {
 
 /// See the module.
 pub struct Readers {
+    /// Boxes that wait to be planned; the tag of each is the number of its reader.
+    pub queue: Queue,
+    /// The planner has boxes that are not all in waves.
+    pub has_planned: bool,
+    /// The targets of the boxes.
+    pub targets: Table<Target>,
     /// Numbers of the callers that wait, oldest first.
     waiting: Shelf<u64>,
     callers: u64,
@@ -58,6 +68,9 @@ impl Readers {
         let readers = u64::from(settings.config.n_readers);
         let waiting = if readers > 0 { WAITING_MAX } else { 0 };
         Readers {
+            queue: Queue::carve_of_callers(carver, settings.config.n_readers),
+            has_planned: false,
+            targets: carver.table(Item::Instance, readers, &Target::EMPTY),
             waiting: Shelf::new(carver.slice(Item::Instance, waiting, &0)),
             callers: 0,
             jobs: carver.slice(Item::Workers, u64::from(settings.worker_count()), &0),
@@ -67,6 +80,18 @@ impl Readers {
             is_much: false,
             addresses: carver.slice_from(Item::Instance, readers, |_| AtomicUsize::new(0)),
         }
+    }
+
+    /// No box is under way any more.
+    pub fn reset(&mut self) {
+        self.queue.clear();
+        self.has_planned = false;
+        self.addresses.iter().for_each(|address| address.store(0, Relaxed));
+    }
+
+    /// Whether boxes wait to be planned, or are not all in waves.
+    pub fn has_boxes(&self) -> bool {
+        self.has_planned || !self.queue.is_empty()
     }
 
     /// A caller that waits from now on; None if too many do.
@@ -127,5 +152,40 @@ impl Readers {
     /// The lowest place of the box of a reader is at this address from now on.
     pub fn set_address(&self, reader: u32, address: usize) {
         self.addresses[index(u64::from(reader))].store(address, Relaxed);
+    }
+}
+
+impl State {
+    /// The boxes of a lane that wait to be planned.
+    pub fn queue_of(&self, lane: Lane) -> &Queue {
+        match lane {
+            Lane::Samples => &self.queue,
+            Lane::Readers => &self.readers.queue,
+        }
+    }
+
+    /// A reader may be free, for a caller that waits for one.
+    pub fn free_reader(&mut self) {
+        if self.readers.has_waiting() {
+            self.wakes.all(Condition::Reader);
+        }
+    }
+
+    /// The planners may be able to do something, if so: that of readers if it has boxes.
+    pub fn want_plan(&mut self, is_so: bool) {
+        self.plan_wanted[Lane::Samples as usize] |= is_so;
+        self.plan_wanted[Lane::Readers as usize] |= is_so && self.readers.has_boxes();
+    }
+
+    /// The same as a wave of a lane goes on: a stream without samples does not wait for one of
+    /// readers.
+    pub fn want_plan_after(&mut self, lane: Lane, is_so: bool) {
+        let has_samples = !self.queue.is_empty() || self.slots.has_unpopped();
+        let is_idle = lane == Lane::Readers && !has_samples;
+        let wanted = self.plan_wanted[Lane::Samples as usize];
+        self.want_plan(is_so);
+        if is_idle {
+            self.plan_wanted[Lane::Samples as usize] = wanted;
+        }
     }
 }

@@ -213,14 +213,14 @@ impl Loader {
         instance.push(count, fill, timeout_ns)
     }
 
-    /// Reads one box into memory of the program, from any thread, and waits for it: no slot, batch or
-    /// order has a part in it. The field of the box gives the element type and the padding; of RAW
-    /// each array's own bytes are taken. `target` is where its first place goes; `bytes`: how many
-    /// may be written, from the lowest place on; `strides`: bytes from one place to the next along
-    /// each axis of the box, row-major if there are none. `n_readers` calls work at a time, others
-    /// wait in order. An error of the stream is none of a read. Errors: INVALID of a box or strides
-    /// that will not do, AGAIN or STARVED after `timeout_ns`, AGAIN if a reset ends it, what a store
-    /// says, as of pop, SHUTDOWN.
+    /// Reads one box into memory of the program, from any thread, and waits for it: no slot, batch
+    /// or order has a part in it. The field of the box gives the element type and the padding; of
+    /// RAW each array's own bytes are taken. `target` is where its first place goes; `bytes`: how
+    /// many may be written, from the lowest place on; `strides`: bytes from one place to the next
+    /// along each axis of the box, row-major if there are none. `n_readers` calls work at a time,
+    /// others wait in order. An error of the stream is none of a read. Errors: INVALID of a box or
+    /// strides that will not do, AGAIN or STARVED after `timeout_ns`, AGAIN if a reset ends it,
+    /// what a store says, as of pop, SHUTDOWN.
     ///
     /// # Safety
     /// The memory of the places can be written, and nobody else uses it before this returns. Then
@@ -250,8 +250,7 @@ impl Loader {
         });
         let address = target.expose_provenance();
         let memory = CallerMemory { address, bytes, strides: strides.as_ref() };
-        // SAFETY: the caller lends the memory.
-        unsafe { instance.read_into(&mut request, &memory, timeout_ns) }
+        instance.read_into(&mut request, &memory, timeout_ns)
     }
 
     /// Ends the current batch after the last request.

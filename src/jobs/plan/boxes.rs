@@ -16,8 +16,8 @@ use crate::records::{ArrayRecord, Dtype};
 use crate::setup::fields::Field;
 use crate::state::shared::Shared;
 
-/// The facts of an array and a field, for any box. `cast`: what makes elements of the field of those
-/// of the array, if there is one.
+/// The facts of an array and a field, for any box. `cast`: what makes elements of the field of
+/// those of the array, if there is one.
 pub fn check_record(
     shared: &Shared,
     record: &ArrayRecord,

@@ -23,7 +23,7 @@ impl Planner {
         }
         let looks = {
             let state = &mut *lock.lock();
-            if state.read_queue.is_empty() {
+            if state.readers.queue.is_empty() {
                 return false;
             }
             drop_retired(lock.shared, state);
@@ -45,7 +45,7 @@ impl Planner {
         let (shared, axes) = (lock.shared, self.record.axes());
         let Some(reader) = shared.reader(slot) else { unreachable!("it is a reader's slot") };
         let state = &mut *lock.lock();
-        let mut target = state.targets.read(reader as usize);
+        let mut target = state.readers.targets.read(reader as usize);
         let shape = &shared.box_record(slot, 0).shape;
         let places = |axis: usize| shape.axes[axis].places();
         if target.is_row_major {
@@ -74,19 +74,19 @@ impl Planner {
             return Err(fail!(why, Invalid, "target_bytes = {given}: {text} {bytes}"));
         }
         target.bytes = bytes as u64;
-        state.targets.write(reader as usize, target);
+        state.readers.targets.write(reader as usize, target);
         Ok(())
     }
 
     /// The looks that the box at the front needs, which is being planned from now on.
     fn take_box(&mut self, shared: &Shared, state: &mut State) -> ArrayLooks {
-        let slot = state.slots.counts.slot_of(state.read_queue.sample(0).tag as u32);
+        let slot = state.slots.counts.slot_of(state.readers.queue.sample(0).tag as u32);
         let Some(turn) = state.slots.begin_reader(slot) else {
-            state.read_queue.consume(1);
+            state.readers.queue.consume(1);
             state.free_reader();
             return ArrayLooks::new();
         };
-        let [queued] = state.read_queue.boxes(0) else { unreachable!("a reader has one box") };
+        let [queued] = state.readers.queue.boxes(0) else { unreachable!("a reader has one box") };
         let (field, shape) = (u32::from(queued.field), queued.shape);
         let record = BoxRecord { sample: 0, field, is_on_device: false, shape };
         state.slots.boxes.write(shared.box_row(slot, 0), record);

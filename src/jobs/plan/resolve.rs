@@ -31,7 +31,7 @@ impl Planner {
         let front = state.queue.front_number();
         let queue = match self.lane {
             Lane::Samples => &state.queue,
-            Lane::Readers => &state.read_queue,
+            Lane::Readers => &state.readers.queue,
         };
         current.group_limit = self.group_limit(lock.shared, queue, &current);
         let number = self.order[current.group_first as usize];
@@ -120,8 +120,8 @@ impl Planner {
         current: &Current,
     ) -> ArrayLooks {
         let must_wait = state.must_wait(shared);
-        let State { queue, read_queue, arrays, wakes, .. } = state;
-        let queue = if self.lane == Lane::Samples { queue } else { read_queue };
+        let State { queue, readers, arrays, wakes, .. } = state;
+        let queue = if self.lane == Lane::Samples { queue } else { &mut readers.queue };
         let (is_each, mut before) = (shared.store.row.shows_changes, None);
         let mut looks = ArrayLooks::new();
         for number in &self.order[..current.box_count as usize] {

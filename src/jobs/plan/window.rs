@@ -235,11 +235,11 @@ impl Planner {
         progress && (self.lane == Lane::Samples || self.has_more(lock))
     }
 
-    /// Whether boxes of callers wait that are in no wave. If none do, nobody is called to plan them.
+    /// Whether boxes of callers wait that are in no wave. If none do, nobody is called to plan.
     fn has_more(&self, lock: &Lock) -> bool {
         let state = &mut *lock.lock();
-        state.has_planned_boxes = self.current.is_some() || self.first < self.limit;
-        state.has_boxes()
+        state.readers.has_planned = self.current.is_some() || self.first < self.limit;
+        state.readers.has_boxes()
     }
 
     fn assert_window(&self) {
@@ -316,7 +316,7 @@ impl Planner {
         self.current = None;
         match self.lane {
             Lane::Samples => state.queue.consume(current.sample_count),
-            Lane::Readers => state.read_queue.consume(1),
+            Lane::Readers => state.readers.queue.consume(1),
         }
         if state.slots.sub_remaining(current.slot, 1) {
             state.complete_slot(shared, current.slot);

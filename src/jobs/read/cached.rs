@@ -17,7 +17,7 @@ use crate::setup::geometry::SMALL_CHUNK_BYTES;
 use crate::state::State;
 use crate::state::job::{Job, RUN_BYTES, Role};
 use crate::state::lock::{Lock, Locked};
-use crate::state::needs::fits_slab;
+use crate::state::needs::{NoRoom, fits_slab};
 use crate::state::shared::Shared;
 use crate::state::slab_writer::SlabWriter;
 use crate::state::worker::{DecodeContext, Worker};
@@ -356,58 +356,72 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
         if !role.takes(lane) || lacks_room && lane == Lane::Samples {
             continue;
         }
-        while let Some(first) = state.waves.next_by_place(wave) {
-            state.waves.issue(wave, first);
-            let read = shared.tables.ops.read(shared.wave_row(wave, first));
-            let mut own = None;
-            let record = shared.array_record(read.array).of_file(read.file, &mut own);
-            if !record.origin.has_files {
-                // Whoever asks the host for it has to wait.
-                if role == Role::Both {
-                    return lease_read(state, shared, (wave, first), false, false);
-                }
-                state.waves.block(wave, first, 0);
-                state.wakes.work();
-                continue;
-            }
-            let need = state.read_need(shared, wave, &read);
-            // A chunk of an early batch has no place to go to yet.
-            let is_early = state.is_early_read(shared, wave, &read);
-            let is_small = is_small(shared, wave, (&read, record));
-            if is_early || !is_small || !fits_slab(shared, need) {
-                if let Some(job) = lease_read(state, shared, (wave, first), true, false) {
-                    return Some(job);
-                }
-                continue;
-            }
-            if !state.ask_for_room(shared, need) {
-                state.waves.unissue(wave, first);
-                lacks_room = true;
-                break;
-            }
-            let wanted = Some(read.stat);
-            let lease = match state.files.lease(read.array_id, read.file, None, wanted) {
-                LeaseOutcome::Leased(lease) => lease,
-                LeaseOutcome::Busy if read.is_mapped => {
-                    // Whoever opens the file looks again.
-                    state.waves.unissue(wave, first);
-                    return None;
-                }
-                LeaseOutcome::Busy => {
-                    state.waves.block(wave, first, 0);
-                    continue;
-                }
-            };
-            let epoch = state.files.epoch(lease.slot);
-            let window = read.is_mapped.then(|| state.windows.lease(epoch, read.offset)).flatten();
-            let (count, need) = join_reads(state, shared, wave, first, (&read, need));
-            // It has room: nobody took of it since.
-            let slab = state.reserve(shared, lane, need).ok().flatten();
-            state.note_bound(shared, wave);
-            return Some(Job::Stream { wave, first, count, lease, window, slab });
+        match take_of(state, shared, role, wave) {
+            Ok(None) => {}
+            Ok(job) => return job,
+            Err(NoRoom) => lacks_room = true,
         }
     }
     None
+}
+
+/// The same of one wave. Err: there is no room on the way to a device.
+fn take_of(
+    state: &mut State,
+    shared: &Shared,
+    role: Role,
+    wave: WaveIndex,
+) -> Result<Option<Job>, NoRoom> {
+    while let Some(first) = state.waves.next_by_place(wave) {
+        state.waves.issue(wave, first);
+        let read = shared.tables.ops.read(shared.wave_row(wave, first));
+        let mut own = None;
+        let record = shared.array_record(read.array).of_file(read.file, &mut own);
+        if !record.origin.has_files {
+            // Whoever asks the host for it has to wait.
+            if role == Role::Both {
+                return Ok(lease_read(state, shared, (wave, first), false, false));
+            }
+            state.waves.block(wave, first, 0);
+            state.wakes.work();
+            continue;
+        }
+        let need = state.read_need(shared, wave, &read);
+        // A chunk of an early batch has no place to go to yet.
+        let is_early = state.is_early_read(shared, wave, &read);
+        let is_small = is_small(shared, wave, (&read, record));
+        if is_early || !is_small || !fits_slab(shared, need) {
+            if let Some(job) = lease_read(state, shared, (wave, first), true, false) {
+                return Ok(Some(job));
+            }
+            continue;
+        }
+        if !state.ask_for_room(shared, need) {
+            state.waves.unissue(wave, first);
+            return Err(NoRoom);
+        }
+        let wanted = Some(read.stat);
+        let lease = match state.files.lease(read.array_id, read.file, None, wanted) {
+            LeaseOutcome::Leased(lease) => lease,
+            LeaseOutcome::Busy if read.is_mapped => {
+                // Whoever opens the file looks again.
+                state.waves.unissue(wave, first);
+                return Ok(None);
+            }
+            LeaseOutcome::Busy => {
+                state.waves.block(wave, first, 0);
+                continue;
+            }
+        };
+        let epoch = state.files.epoch(lease.slot);
+        let window = read.is_mapped.then(|| state.windows.lease(epoch, read.offset)).flatten();
+        let (count, need) = join_reads(state, shared, wave, first, (&read, need));
+        // It has room: nobody took of it since.
+        let slab = state.reserve(shared, state.waves.lane(wave), need).ok().flatten();
+        state.note_bound(shared, wave);
+        return Ok(Some(Job::Stream { wave, first, count, lease, window, slab }));
+    }
+    Ok(None)
 }
 
 /// Whether a worker's place holds the chunks of a read: the pieces of a chunk that is read partly,

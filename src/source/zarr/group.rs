@@ -125,8 +125,12 @@ fn read_zmetadata(root: Node<'_, '_>, found: &mut Found<'_, '_>) -> Result<(), S
     let mut buffer = [0; ENTRY_PATH_BYTES + 8];
     for (key, _) in metadata.members()? {
         let text = key.decode_into(&mut buffer);
+        // Those of the group itself have no slash.
+        if matches!(text, Some(".zgroup" | ".zattrs")) {
+            continue;
+        }
         let (path, kind) = match text.map(|text| text.rsplit_once('/').unwrap_or(("", text))) {
-            Some(("", ".zgroup" | ".zattrs")) | Some((_, ".zattrs")) => continue,
+            Some((_, ".zattrs")) => continue,
             Some((path, ".zarray")) => (Some(path), NodeKind::Array),
             Some((path, ".zgroup")) => (Some(path), NodeKind::Group),
             None => (None, NodeKind::Unknown),

@@ -380,6 +380,8 @@ fn consolidated_metadata_of_another_form_is_refused() {
         let (found, text) = zarr3(&group).expect_err(says);
         assert!(found == status && text.contains(says), "{text}");
     }
+    let (status, text) = zarr2("{}", r#"{"metadata": {"/.zgroup": {}}}"#).unwrap_err();
+    assert!(status == Status::Decode && text.contains("/.zgroup"), "{text}");
     let (status, text) = zarr2("{}", r#"{"metadata": {"a/c.0": {}}}"#).unwrap_err();
     assert!(status == Status::Decode && text.contains(".zmetadata: metadata at byte"), "{text}");
 }

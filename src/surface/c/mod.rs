@@ -8,18 +8,16 @@
 pub mod draws;
 pub mod epoch;
 mod feed;
+pub mod read;
 mod structs;
 pub mod table;
 pub mod tensors;
 
-use crate::base::abi::{
-    ArrayInfo, BatchInfo, Blank, Error, FilesHook, Memory, Sample, SampleBox, Stats,
-};
+use crate::base::abi::{ArrayInfo, BatchInfo, Blank, Error, FilesHook, Memory, Sample, Stats};
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Failure, Status, Why, with_why};
 use crate::cuda::{Event, Stream};
 use crate::engine::calls::Popped;
-use crate::engine::read::CallerMemory;
 use crate::engine::requests::Request;
 use crate::fail;
 use crate::jobs::read::hook::read_done;
@@ -32,11 +30,13 @@ use crate::surface::loader::forget_at;
 use core::ffi::{c_char, c_void};
 use core::{fmt, ptr};
 use structs::{
-    answer, read_box, read_config, read_sample, read_struct, scratch_from_c, string_from_c,
-    struct_size, told, write_error, write_struct,
+    answer, read_config, read_sample, read_struct, scratch_from_c, string_from_c, struct_size,
+    told, write_error, write_struct,
 };
 
 // With the functions below: all that the header declares.
+#[cfg(feature = "internals")]
+pub use read::wavetrain_read_into;
 #[cfg(feature = "internals")]
 pub use table::wavetrain_push_table;
 #[cfg(feature = "internals")]
@@ -253,58 +253,6 @@ fn in_instance(loader: u64, call: impl FnOnce(&Entered) -> Result<Status, Failur
 /// An argument of a call that will not do.
 fn invalid(text: fmt::Arguments<'_>) -> Failure {
     Failure::of(Status::Invalid, text)
-}
-
-/// See the header.
-///
-/// # Safety
-/// Pointers are NULL or as the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn wavetrain_read_into(
-    loader: u64,
-    source: *const SampleBox,
-    box_bytes: usize,
-    target: *mut c_void,
-    target_bytes: u64,
-    strides: *const i64,
-    timeout_ns: u64,
-    error: *mut Error,
-) -> i32 {
-    let instance = enter(loader);
-    let read = |instance: &Entered| {
-        let mut request = Request::empty();
-        with_why(|why| match source.is_null() || target.is_null() {
-            true => Err(fail!(why, Invalid, "the box or the target is NULL")),
-            // SAFETY: the box has `box_bytes` bytes, and leads to what the header says.
-            false => unsafe { read_box(&mut request, (source, box_bytes), why) },
-        })?;
-        // SAFETY: there is one for each axis of the box, if there are any.
-        let strides = (!strides.is_null()).then(|| unsafe { read_strides(strides, request.rank) });
-        let address = target.expose_provenance();
-        let memory = CallerMemory { address, bytes: target_bytes, strides: strides.as_ref() };
-        // SAFETY: the caller lends the memory until this returns.
-        unsafe { instance.read_into(&mut request, &memory, timeout_ns) }
-    };
-    let result = instance.as_ref().map_or_else(|| Err(Failure::shutdown()), read);
-    let Err(failure) = result else { return Status::Ok as i32 };
-    if let Some(instance) = &instance {
-        instance.set_call_error(&failure);
-    }
-    // SAFETY: the error is NULL or as the header says.
-    unsafe { told(error, &failure) }
-}
-
-/// Copies the strides of a caller's, which may be unaligned.
-///
-/// # Safety
-/// There are `rank` of them.
-unsafe fn read_strides(strides: *const i64, rank: usize) -> [i64; RANK_MAX] {
-    let mut copy = [0; RANK_MAX];
-    for (axis, stride) in copy[..rank].iter_mut().enumerate() {
-        // SAFETY: there are more than `axis`.
-        *stride = unsafe { strides.add(axis).read_unaligned() };
-    }
-    copy
 }
 
 /// See the header.
