@@ -16,10 +16,10 @@ use crate::engine::requests::Request;
 use crate::engine::ways_out::{read_text, reset_text};
 use crate::fail;
 use crate::records::BoxShape;
+use crate::records::CallerPlaces;
 use crate::setup::config::POP_TIMEOUT;
 use crate::state::job::Role;
 use crate::state::lock::{Condition, Locked};
-use crate::state::readers::Target;
 use crate::state::{Life, State};
 
 /// Memory of a caller that a box goes to.
@@ -91,7 +91,7 @@ impl Engine {
         request: &mut Request,
         memory: &CallerMemory<'_>,
         why: &mut Why,
-    ) -> Result<(usize, Target), Status> {
+    ) -> Result<(usize, CallerPlaces), Status> {
         if self.shared.settings.config.n_readers == 0 {
             return Err(fail!(
                 why,
@@ -106,7 +106,7 @@ impl Engine {
         }
         self.fix_name(request, why)?;
         self.field_of(request, why)?;
-        let mut target = Target { bytes: memory.bytes, ..Target::EMPTY };
+        let mut target = CallerPlaces { bytes: memory.bytes, ..CallerPlaces::EMPTY };
         let (mut shape, mut address) = (BoxShape::EMPTY, memory.address);
         for (axis, walk) in request.walks(why)?.into_iter().enumerate() {
             let Some(strides) = memory.strides else {
@@ -159,7 +159,7 @@ impl Engine {
         &self,
         state: &mut State,
         (slot, _): Reader,
-        (address, target): (usize, &Target),
+        (address, target): (usize, &CallerPlaces),
         request: &Request,
     ) {
         let Some(number) = self.shared.reader(slot) else { unreachable!("it is a reader's slot") };

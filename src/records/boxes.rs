@@ -78,6 +78,23 @@ impl BoxShape {
     }
 }
 
+/// The places of a box in a caller's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct CallerPlaces {
+    /// Bytes from one place to the next along each axis of the box.
+    pub strides: [u64; RANK_MAX],
+    /// They lie row by row; strides are not known before the array is.
+    pub is_row_major: bool,
+    /// Bytes from the lowest place on that may be written.
+    pub bytes: u64,
+}
+
+impl CallerPlaces {
+    /// No place.
+    pub const EMPTY: CallerPlaces =
+        CallerPlaces { strides: [0; RANK_MAX], is_row_major: false, bytes: 0 };
+}
+
 /// Why no walk along an axis can be made of numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WalkFault {

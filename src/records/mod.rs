@@ -22,7 +22,9 @@ mod spelling;
 mod time;
 
 pub use asked::Origin;
-pub use boxes::{AxisWalk, BoxRecord, BoxShape, Destination, STEP_MAX, STEPPED_MAX, WalkFault};
+pub use boxes::{
+    AxisWalk, BoxRecord, BoxShape, CallerPlaces, Destination, STEP_MAX, STEPPED_MAX, WalkFault,
+};
 pub use codec::{
     CODECS, Codec, CodecChain, CodecName, CodecRow, Filter, Line, Number, Sum, SumKind, Types,
 };

@@ -2,11 +2,10 @@
 //!
 //! In: settings. Out: the counts that tables are made of and that rows are found by.
 
-use crate::base::indexes::Lane;
+use crate::base::indexes::{Lane, WaveCounts};
 use crate::batch::slots::SlotCounts;
 use crate::chunk_cache::GRANULE_BYTES;
 use crate::setup::settings::Settings;
-use crate::wave::WaveCounts;
 
 /// Waves of the boxes of readers: one is filled while the other is read.
 const READER_WAVES: u32 = 2;

@@ -8,10 +8,10 @@
 use crate::base::arena::{Carver, Table};
 use crate::base::bill::Item;
 use crate::base::indexes::Lane;
-use crate::base::limits::RANK_MAX;
 use crate::base::math::index;
 use crate::base::shelf::Shelf;
 use crate::intake::queue::Queue;
+use crate::records::CallerPlaces;
 use crate::setup::settings::Settings;
 use crate::state::State;
 use crate::state::lock::Condition;
@@ -21,22 +21,6 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Most callers that wait in order; those beyond wait for a place among them.
 const WAITING_MAX: u64 = 256;
 
-/// The places of a box in a caller's memory.
-#[derive(Clone, Copy, Debug)]
-pub struct Target {
-    /// Bytes from one place to the next along each axis of the box.
-    pub strides: [u64; RANK_MAX],
-    /// They lie row by row; strides are not known before the array is.
-    pub is_row_major: bool,
-    /// Bytes from the lowest place on that may be written.
-    pub bytes: u64,
-}
-
-impl Target {
-    /// No place.
-    pub const EMPTY: Target = Target { strides: [0; RANK_MAX], is_row_major: false, bytes: 0 };
-}
-
 /// See the module.
 pub struct Readers {
     /// Boxes that wait to be planned; the tag of each is the number of its reader.
@@ -44,7 +28,7 @@ pub struct Readers {
     /// The planner has boxes that are not all in waves.
     pub has_planned: bool,
     /// The targets of the boxes.
-    pub targets: Table<Target>,
+    pub targets: Table<CallerPlaces>,
     /// Numbers of the callers that wait, oldest first.
     waiting: Shelf<u64>,
     callers: u64,
@@ -70,7 +54,7 @@ impl Readers {
         Readers {
             queue: Queue::carve_of_callers(carver, settings.config.n_readers),
             has_planned: false,
-            targets: carver.table(Item::Instance, readers, &Target::EMPTY),
+            targets: carver.table(Item::Instance, readers, &CallerPlaces::EMPTY),
             waiting: Shelf::new(carver.slice(Item::Instance, waiting, &0)),
             callers: 0,
             jobs: carver.slice(Item::Workers, u64::from(settings.worker_count()), &0),

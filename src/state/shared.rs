@@ -17,6 +17,7 @@ use crate::os::profiler::Profiler;
 use crate::os::sink::Sink;
 use crate::os::store::{Path, Store};
 use crate::read::Folder as FileFolder;
+use crate::records::CallerPlaces;
 use crate::records::grid::EdgeRun;
 use crate::records::{ArrayRecord, BoxRecord, Destination, Fed, Part};
 use crate::setup::config::ON_ERROR_SKIP;
@@ -25,7 +26,6 @@ use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
 use crate::source::paths::{folder_path, write_file_path};
 use crate::state::Pass;
-use crate::state::readers::Target;
 use crate::state::slab_writer::Tiles;
 use crate::wave::{WaveTables, Way};
 use arrayvec::ArrayVec;
@@ -94,7 +94,7 @@ pub struct Views {
     /// Rows of batch slots.
     pub rows: SlotRows,
     /// Targets of the boxes of readers.
-    pub targets: Table<Target>,
+    pub targets: Table<CallerPlaces>,
     pub addresses: &'static [AtomicUsize],
     /// Streams of each slab that were found.
     pub stream_counts: &'static [AtomicU32],

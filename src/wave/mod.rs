@@ -15,9 +15,9 @@ mod text;
 use crate::base::arena::{Carver, Table};
 use crate::base::bill::Item;
 use crate::base::cache::{Fifo, List};
-use crate::base::indexes::{Lane, WaveIndex};
+use crate::base::indexes::{Lane, WaveCounts, WaveIndex};
 pub use ring::Ring;
-pub use tables::{WaveCounts, WaveTables};
+pub use tables::WaveTables;
 pub use tasks::{ChunkKind, ChunkTask, Kept, ReadOp, Way};
 pub use text::ReadText;
 

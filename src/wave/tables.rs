@@ -2,55 +2,8 @@
 
 use crate::base::arena::{Carver, Region, Table};
 use crate::base::bill::Item;
-use crate::base::indexes::{LANES, Lane, WaveIndex};
+use crate::base::indexes::{WaveCounts, WaveIndex};
 use crate::wave::{ChunkTask, ReadOp};
-
-/// How many waves each lane has, those of samples first, and of what each has how much.
-#[derive(Clone, Copy, Debug)]
-pub struct WaveCounts {
-    pub waves: [u32; LANES],
-    /// Chunk tasks of a wave, and so many reads at most.
-    pub chunks: [u32; LANES],
-    /// Boxes of all its chunk tasks together.
-    pub pairs: [u32; LANES],
-}
-
-impl WaveCounts {
-    /// Waves of all lanes.
-    pub fn all(&self) -> u32 {
-        self.waves.iter().sum()
-    }
-
-    /// The lane of a wave.
-    pub fn lane(&self, wave: WaveIndex) -> Lane {
-        if wave.0 < self.waves[0] { Lane::Samples } else { Lane::Readers }
-    }
-
-    /// Rows of a table that has so many for each wave of a lane.
-    pub fn rows(&self, each: [u32; LANES]) -> u64 {
-        self.waves.iter().zip(each).map(|(waves, each)| u64::from(*waves) * u64::from(each)).sum()
-    }
-
-    /// The first row of a wave in such a table.
-    fn first(&self, wave: WaveIndex, each: [u32; LANES]) -> usize {
-        let (of_samples, wave) = (self.waves[0].min(wave.0), wave.0);
-        (of_samples * each[0] + (wave - of_samples) * each[1]) as usize
-    }
-
-    /// Row of a chunk task, a read, or a position in their order.
-    pub fn row(&self, wave: WaveIndex, position: u32) -> usize {
-        self.first(wave, self.chunks) + position as usize
-    }
-
-    /// The wave and the position of a row.
-    pub fn wave_and_position(&self, row: u32) -> (WaveIndex, u32) {
-        let of_samples = self.waves[0] * self.chunks[0];
-        match row.checked_sub(of_samples) {
-            None => (WaveIndex(row / self.chunks[0]), row % self.chunks[0]),
-            Some(row) => (WaveIndex(self.waves[0] + row / self.chunks[1]), row % self.chunks[1]),
-        }
-    }
-}
 
 /// The tables of all waves, one after the other.
 pub struct WaveTables {
