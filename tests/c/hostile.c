@@ -557,6 +557,54 @@ static void table_refused(wavetrain_loader loader, const wavetrain_column *colum
     }
 }
 
+/* read_into with whatever is no box, no target, or no place for it. */
+static void check_reads(wavetrain_loader loader) {
+    static float target[BOX * BOX * BOX];
+    const uint64_t bytes = sizeof target;
+    wavetrain_box good;
+    memset(&good, 0, sizeof good);
+    good.uri = uri;
+    good.uri_bytes = strlen(uri);
+    good.rank = 3;
+    for (int axis = 0; axis < 3; axis++)
+        good.end[axis] = BOX;
+#define READ(box, size, to, many, strides, status)                                                 \
+    CHECK_STATUS(wavetrain_read_into(loader, box, size, to, many, strides, LONG_NS, NULL), status)
+    READ(&good, sizeof good, target, bytes, NULL, WAVETRAIN_OK);
+    READ(NULL, sizeof good, target, bytes, NULL, WAVETRAIN_INVALID);
+    READ(&good, sizeof good, NULL, bytes, NULL, WAVETRAIN_INVALID);
+    const size_t sizes[] = { 0, 1, 8, SIZE_MAX };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        READ(&good, sizes[i], target, bytes, NULL, WAVETRAIN_INVALID);
+    const uint64_t few[] = { 0, 1, bytes - 1 };
+    for (size_t i = 0; i < sizeof few / sizeof few[0]; i++)
+        READ(&good, sizeof good, target, few[i], NULL, WAVETRAIN_INVALID);
+    const int64_t strides[][3] = { { 0, 0, 0 },
+                                   { 4, 4, 4 },
+                                   { INT64_MIN, INT64_MIN, INT64_MIN },
+                                   { INT64_MAX, INT64_MAX, INT64_MAX },
+                                   { BOX * BOX * 4, BOX * 4, 3 },
+                                   { BOX * BOX * 4, BOX * 4, INT64_MIN },
+                                   { BOX * BOX * 4, 1, 4 } };
+    for (size_t i = 0; i < sizeof strides / sizeof strides[0]; i++)
+        READ(&good, sizeof good, target, bytes, strides[i], WAVETRAIN_INVALID);
+    wavetrain_box wrong = good;
+    wrong.rank = 17;
+    READ(&wrong, sizeof wrong, target, bytes, NULL, WAVETRAIN_RANK);
+    wrong = good;
+    wrong.at[0] = 1;
+    READ(&wrong, sizeof wrong, target, bytes, NULL, WAVETRAIN_INVALID);
+    wrong = good;
+    wrong.field = 1;
+    READ(&wrong, sizeof wrong, target, bytes, NULL, WAVETRAIN_INVALID);
+    wrong = good;
+    wrong.end[0] = INT64_MAX;
+    READ(&wrong, sizeof wrong, target, bytes, NULL, WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_read_into(0, &good, sizeof good, target, bytes, NULL, 0, NULL),
+                 WAVETRAIN_SHUTDOWN);
+#undef READ
+}
+
 static void check_tables(wavetrain_loader loader) {
     static const int64_t begin[] = { 1, 2, 3 }, far[] = { INT64_MAX, 2, 3 };
     static const uint64_t shape[] = { BOX, BOX, BOX }, flat[] = { BOX, 0, BOX };
@@ -699,6 +747,7 @@ static void check_stream(uint32_t thread_mode) {
     CHECK_STATUS(wavetrain_stats_reset(loader), WAVETRAIN_OK);
     check_samples(loader);
     check_tables(loader);
+    check_reads(loader);
     CHECK_STATUS(wavetrain_close(loader, UINT64_MAX, NULL), WAVETRAIN_OK);
 }
 

@@ -2,7 +2,8 @@
  * data does.
  *
  * Streams random boxes of more arrays, shards and index pages than any cache holds, some of them
- * damaged, missing or out of range, with on_error = skip, and checks every element. Without
+ * damaged, missing or out of range, with on_error = skip, and checks every element; beside each
+ * batch it reads a box into memory of its own. Without
  * "seccomp" the malloc family is counted from open to close; with it the kernel kills the process
  * at the first mmap, munmap, mremap, brk or clone after open, and the program ends without close.
  */
@@ -82,6 +83,31 @@ static void push_some(wavetrain_loader loader, uint64_t *next, uint64_t limit) {
     *next += taken;
 }
 
+/* Reads what a sample would have into memory of the program, between guards. */
+static void read_one(wavetrain_loader loader, uint64_t number) {
+    enum { COUNT = BOX * BOX * BOX, GUARD = 64 };
+    static float block[GUARD + COUNT + GUARD];
+    const struct asked asked = asked_of(number);
+    const wavetrain_box box = cube_box(uri_of(&asked), asked.at[0], asked.at[1], asked.at[2], BOX);
+    for (int i = 0; i < GUARD + COUNT + GUARD; i++)
+        block[i] = -1.25f;
+    const wavetrain_status status = wavetrain_read_into(
+        loader, &box, sizeof box, block + GUARD, COUNT * sizeof block[0], NULL, LONG_NS, NULL);
+    for (int i = 0; i < GUARD; i++)
+        CHECK(block[i] == -1.25f && block[GUARD + COUNT + i] == -1.25f);
+    if (asked.kind == DAMAGED && status != WAVETRAIN_OK) {
+        CHECK(status == WAVETRAIN_DECODE || status == WAVETRAIN_IO);
+        return;
+    }
+    CHECK(status == (asked.kind == ABSENT    ? WAVETRAIN_NOT_FOUND
+                     : asked.kind == OUTSIDE ? WAVETRAIN_INVALID
+                                             : WAVETRAIN_OK));
+    const wavetrain_batch_view view = { .data = block + GUARD };
+    const unsigned seed = asked.kind == DAMAGED ? VOLUMES : asked.seed;
+    CHECK(status != WAVETRAIN_OK ||
+          row_is_cube(&view, 0, seed, asked.at[0], asked.at[1], asked.at[2], BOX));
+}
+
 int main(int argc, char **argv) {
     static char output[4096];
     CHECK(argc >= 3);
@@ -113,6 +139,7 @@ int main(int argc, char **argv) {
     wavetrain_batch held = 0;
     for (uint64_t number = 0; number < batches; number++) {
         push_some(loader, &next, batches * SAMPLES);
+        read_one(loader, number * 7);
         wavetrain_batch batch;
         CHECK_OK(wavetrain_pop(loader, LONG_NS, &batch, &error), error);
         const wavetrain_batch_view view = view_of(loader, batch);
