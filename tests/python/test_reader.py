@@ -6,6 +6,8 @@ import ctypes
 import multiprocessing
 import os
 import random
+import subprocess
+import sys
 import threading
 import time
 
@@ -13,7 +15,7 @@ import ml_dtypes
 import numpy
 import pytest
 import zarr
-from cubes import SIZE, Cube, run_program, write_cube
+from cubes import ROOT, SIZE, Cube, run_program, write_cube
 from test_files import Folder, is_chunk
 
 import wavetrain
@@ -298,3 +300,15 @@ def test_guards_beside_a_target_stay(reader, cube):
         numpy.testing.assert_array_equal(out, Cube.data[0:8, 8:16, 16:24])
     finally:
         assert libc.mprotect(ctypes.c_void_p(guard), size, 3) == 0
+
+
+def test_the_example_of_tasks_fills_memory_of_a_runtime(tmp_path):
+    rows = [numpy.full((count, 7), count, "i2") for count in (3, 17, 5, 40)]
+    for number, part in enumerate(rows):
+        numpy.save(tmp_path / f"shard_{number:04d}.npy", part)
+    program = str(ROOT / "examples" / "legate_fill.py")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    command = [sys.executable, program, str(tmp_path), "--tiles", "3"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    expected = sum(part.sum() for part in rows)
+    assert done.stdout.startswith(f"65x7, sum {expected}, "), done.stdout

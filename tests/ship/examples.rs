@@ -189,25 +189,27 @@ fn examples_of_new_users_have_less_than_40_lines_of_code() {
 /// The program, or None where there is no OpenMPI.
 fn mpi_program() -> Option<&'static Path> {
     static PROGRAM: Shared = OnceLock::new();
-    let made = PROGRAM.get_or_init(|| {
-        let (folder, compiler) = (archive()?, cc::find("MPI compiler", &["mpicxx"])?);
-        if !has_open_mpi() {
-            return None;
-        }
-        let program = cc::folder("program-mpi-tiles").join("mpi_tiles");
-        cc::run(
-            Command::new(compiler)
-                .args(["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion"])
-                .args(["-Werror", "-I"])
-                .arg(folder)
-                .arg(header::root().join("examples/mpi_tiles.cpp"))
-                .arg(folder.join("libwavetrain.a"))
-                .args(["-lpthread", "-ldl", "-o"])
-                .arg(&program),
-        );
-        Some(program)
-    });
-    made.as_deref()
+    PROGRAM.get_or_init(|| mpi_build("mpicxx", "-std=c++17", "mpi_tiles.cpp")).as_deref()
+}
+
+/// An example of MPI, compiled.
+fn mpi_build(compiler: &str, standard: &str, source: &str) -> Option<PathBuf> {
+    let (folder, compiler) = (archive()?, cc::find("MPI compiler", &[compiler])?);
+    if !has_open_mpi() {
+        return None;
+    }
+    let program = cc::folder(&format!("program-{source}")).join("program");
+    cc::run(
+        Command::new(compiler)
+            .args([standard, "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion"])
+            .args(["-Werror", "-I"])
+            .arg(folder)
+            .arg(header::root().join("examples").join(source))
+            .arg(folder.join("libwavetrain.a"))
+            .args(["-lpthread", "-ldl", "-o"])
+            .arg(&program),
+    );
+    Some(program)
 }
 
 /// Whether mpirun is here, and is the one whose options are known.
@@ -279,6 +281,22 @@ fn element(at: [u64; 3]) -> u16 {
     let is_absent = store::shard_is_absent(at.map(|i| i / CUBE.shard))
         || store::chunk_is_absent(at.map(|i| i / CUBE.chunk));
     if is_absent { store::FILL } else { store::value(CUBE.seed, at) }
+}
+
+#[test]
+fn ranks_fill_one_window() {
+    let Some(program) = mpi_build("mpicc", "-std=c11", "mpi_window.c") else { return };
+    let cube = cube("mpi-window");
+    let elements = store::places(CUBE.edge).map(element);
+    let sum = (1..).zip(elements).map(|(place, element): (u64, u16)| place * u64::from(element));
+    let sum = sum.fold(0, u64::wrapping_add);
+    // The cube has four shards along its first axis: a fifth rank has nothing to do.
+    for ranks in [1, 3, 5] {
+        let output = mpirun(&program, ranks, &[&cube]);
+        let edge = CUBE.edge;
+        assert!(output.contains(&format!("{edge}x{edge}x{edge} by {ranks} ranks")), "{output}");
+        assert_eq!(checksum(&output), sum);
+    }
 }
 
 #[test]
