@@ -78,7 +78,7 @@ int main(int argc, char **argv) {
     MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, node, &own, &window);
     MPI_Win_shared_query(window, 0, &size, &unit, &whole);
 
-    /* RAW: elements as they are. The loader makes no batches, so its slots are as small as can be. */
+    /* RAW: elements as they are. The loader makes no batches: its slot is as small as can be. */
     wavetrain_config config;
     wavetrain_config_default(&config, sizeof config);
     config.sample_rank = 1;
