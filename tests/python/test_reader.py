@@ -19,7 +19,7 @@ from cubes import ROOT, SIZE, Cube, run_program, write_cube
 from test_files import Folder, is_chunk
 
 import wavetrain
-from wavetrain import Reader
+from wavetrain import Reader, _reader
 
 
 @pytest.fixture
@@ -244,8 +244,15 @@ def of_child(cube, queue):
     queue.put((os.getpid(), bool((one.read(cube) == Cube.data).all()), one is wavetrain.reader()))
 
 
-def test_there_is_one_of_each_process(cube):
-    one = wavetrain.reader()
+@pytest.fixture
+def of_process():
+    """wavetrain.reader, whose loaders end with the test: later tests count the process's."""
+    yield wavetrain.reader
+    _reader.close_readers()
+
+
+def test_there_is_one_of_each_process(cube, of_process):
+    one = of_process()
     assert one is wavetrain.reader() and one is not wavetrain.reader(n_readers=2)
     assert (one.read(cube) == Cube.data).all()
     context = multiprocessing.get_context("fork")
