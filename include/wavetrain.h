@@ -128,7 +128,8 @@
  *   EXPORTED  released, but DLPack tensors of the batch live on. Data stays where it is; the batch
  *             handle is dead, and with it tags and statuses.
  *   FREE      released, and every tensor deleted. The slot takes another batch. While all
- *             n_batch_slots are held or exported, loading stalls; it goes on when one is free.
+ *             n_batch_slots are held or exported, loading stalls; it goes on when one is free, or
+ *             when memory is lent (wavetrain_lend), which is yours again when it is FREE.
  *   FAILED    something in the store is wrong. on_error = FAIL: the batches before it come out,
  *             then pop gives the error, and goes on giving it until reset. on_error = SKIP: the
  *             sample holds pad_value and its status says why, and the stream goes on.
@@ -528,7 +529,8 @@ typedef struct wavetrain_field {
  * (bytes / sample_count). You may write to data. */
 typedef struct wavetrain_batch_view {
     size_t struct_size;
-    void *data;            /* aligned to 256 bytes; host or device memory, as backend says */
+    void *data;            /* host or device memory, as backend says; aligned to 256 bytes, unless
+                              it is lent */
     uint64_t bytes;        /* of sample_count samples */
     uint32_t rank;         /* 1 + sample_rank */
     uint32_t dtype;        /* WAVETRAIN_F32 .. */
@@ -553,7 +555,16 @@ typedef struct wavetrain_batch_view {
     uint64_t digest;         /* the sum over the samples of mix(position, digest); 0 likewise */
     const char *name;        /* of the field, "" where the config has no table of them; lives as
                                 long as the loader */
+    uint64_t lend_tag;       /* of the memory that the batch lies in, if that is lent; else 0 */
+    uint32_t is_lent;        /* 1: it is */
+    uint32_t reserved2;      /* 0 */
 } wavetrain_batch_view;
+
+/* Memory for one field of a batch: see wavetrain_lend. */
+typedef struct wavetrain_target {
+    void *data;     /* aligned to the largest power of 2 that divides dtype_bytes */
+    uint64_t bytes; /* at least those of samples_per_batch samples; others are not touched */
+} wavetrain_target;
 
 /* What one stage has done. */
 typedef struct wavetrain_metric {
@@ -695,6 +706,8 @@ typedef struct wavetrain_stats_view {
     uint64_t oldest_held_batch;     /* the batch that is held the longest, by you or by tensors: its
                                        number, 0 also where none is .. */
     uint64_t oldest_held_since_ns;  /* .. and when it was popped, by CLOCK_MONOTONIC; 0: none is */
+    uint32_t memories_lent;         /* that you do not have back: wavetrain_lend */
+    uint32_t reserved4;             /* 0 */
 } wavetrain_stats_view;
 
 /* What lies at a path. Images, plates and wells are groups whose attributes say so (OME-NGFF 0.1 to
@@ -1277,8 +1290,8 @@ typedef struct wavetrain_config {
      * system's, and no part of a budget. [0] */
     uint32_t map_uncompressed;
 
-    /* Not built yet, but for map_bytes_max and n_readers: another value than the default is
-     * UNSUPPORTED by name. */
+    /* Not built yet, but for map_bytes_max, n_readers and lent_slots: another value than the
+     * default is UNSUPPORTED by name. */
     uint32_t saturate; /* 1: casts to integers clamp and truncate; NaN is 0. Not built yet. [0] */
     /* Address space for mapped files, taken at open if map_uncompressed = 1: windows of 1 GiB,
      * which pass to other files by last use. 1 GiB to 65536 GiB. [64 GiB] */
@@ -1286,7 +1299,9 @@ typedef struct wavetrain_config {
     /* Calls of read_into that work at a time; others wait in order. 0: read_into is INVALID, and
      * takes no memory. Up to 1,024. [8] */
     uint32_t n_readers;
-    uint32_t lent_slots; /* n: records for n lent slots, and no other slots. Not built yet. [0] */
+    /* n: batches lie in memory that is lent alone, n of them at a time, and n_batch_slots does
+     * not count. 0: lent memory, n_batch_slots at a time, goes before the slots. Up to 64. [0] */
+    uint32_t lent_slots;
     uint32_t trace_events; /* Places in the ring of events. Not built yet. [0] */
     uint32_t max_indices_per_sample; /* Most indices in the lists of a sample. Not built yet. [0] */
     /* 1: open is OUT_OF_MEMORY for a budget beyond what the system allots. Not built yet:
@@ -1452,6 +1467,28 @@ wavetrain_status wavetrain_read_into(wavetrain_loader loader, const wavetrain_bo
                                      size_t box_bytes, void *target, uint64_t target_bytes,
                                      const int64_t *strides, uint64_t timeout_ns,
                                      wavetrain_error *error);
+
+/* Lends memory of yours for one batch, a target for each field in the order of their numbers, so
+ * that a batch ends in a tensor, a ring or a store of another runtime without a copy. Host memory
+ * on the host, memory of the loader's device on a device. The batch that gets memory next is
+ * written to what was lent first, in the order of these calls, and to a slot of the loader's only
+ * where nothing is lent; with lent_slots > 0 there are no such slots, and batches wait. A batch
+ * that is being filled already, or is ready, stays where it is, so lend before you push to be sure
+ * of the first. batch_info says is_lent, lend_tag (your tag) and the same address in data.
+ * targets: copied; target_bytes is sizeof(wavetrain_target). event: on the host NULL; on a device
+ * NULL, or a CUevent behind which the memory may be written, which may go when this returns.
+ * The memory is the loader's from the return on. It is YOURS AGAIN when the batch in it is released
+ * and its tensors are deleted, whatever event release was given; or, where no popped batch lies in
+ * it, that of a batch that failed too, when a reset or close has returned OK. Until then it must
+ * stay, and until its batch is popped nobody else may use it. No other batch gets it.
+ * OK. AGAIN: as many are lent as can be (lent_slots, or n_batch_slots where that is 0), or a reset
+ * is under way or must be called again. INVALID: the targets are too few, too small, not aligned,
+ * not of the device, overlap each other or what is lent. UNSUPPORTED: an event on the host, or one
+ * of a capture. In these cases the memory is yours. CUDA: a driver call failed, and the stream has
+ * ended; it is yours at the next reset or close. The text is in last_error. Does not wait. */
+wavetrain_status wavetrain_lend(wavetrain_loader loader, const wavetrain_target *targets,
+                                uint32_t n_targets, uint32_t target_bytes, void *event,
+                                uint64_t tag);
 
 /* Says that the samples so far are all, for now: a batch that is not full comes out with less
  * samples (drop_last = 1: is discarded), and after the last batch pop returns END. The next push

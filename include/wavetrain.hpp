@@ -935,6 +935,12 @@ public:
         return wavetrain_read_into(handle_, &from, sizeof from, target, target_bytes, steps,
                                    timeout_ns, why);
     }
+    /* wavetrain_lend: memory for one batch, a target for each field. */
+    status lend(span<const wavetrain_target> targets, std::uint64_t tag = 0,
+                void *event = nullptr) noexcept {
+        return wavetrain_lend(handle_, targets.data(), static_cast<std::uint32_t>(targets.size()),
+                              sizeof(wavetrain_target), event, tag);
+    }
     status flush() noexcept { return wavetrain_flush(handle_); }
 
     /* Takes the next batch. The batch that `out` held is given back first. Waits up to

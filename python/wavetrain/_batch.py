@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from wavetrain import _border, _native
@@ -17,6 +17,7 @@ from wavetrain._owned import Owned
 
 KDL_CPU, KDL_CUDA = 1, 2
 VIEW_BYTES = ctypes.sizeof(_native.BatchView)
+GIVEN_BACK = (_native.OK, _native.CUDA)  # of release
 LEGACY_STREAM = 1  # the driver's number of the legacy default stream
 
 # numpy's name of a type; bfloat16 is of ml_dtypes, raw bytes have an axis more.
@@ -330,9 +331,20 @@ class Batch(Taken):
     the memory: tensors, arrays and buffers stay valid when batch and pipeline are gone, and the
     slot takes the next batch when the last of them is."""
 
+    _loan: Any = None  # the memory that it lies in, if that is lent
+
     def __init__(self, loader: int, fields: tuple[str, ...] = ()) -> None:
         super().__init__(loader, ctypes.c_uint64(), 0, {})
         self._fields = fields
+
+    def take_loan(self, loan_of: Callable[[_native.BatchView], Any]) -> None:
+        """For the pipeline: what the batch lies in comes with it."""
+        self._loan = loan_of(self._view())
+
+    @property
+    def lent(self) -> Any:
+        """What `Pipeline.lend` was given, if the batch lies in it; else None."""
+        return None if self._loan is None else self._loan.arrays
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -382,8 +394,8 @@ class Batch(Taken):
             return
         event = event_of(event)  # alive until the call has returned
         handle = None if event is None else event_handle(event)
-        status = library().wavetrain_release(self._loader, self.handle, handle)
-        if status in (_native.OK, _native.CUDA):  # it was given back
+        status = self._give_back(handle)
+        if status in GIVEN_BACK:
             self.handle.value = 0
             self._capsules.clear()
         if status != _native.OK:
@@ -397,7 +409,13 @@ class Batch(Taken):
 
     def __del__(self) -> None:
         if self.handle.value:
-            library().wavetrain_release(self._loader, self.handle, None)
+            self._give_back(None)
+
+    def _give_back(self, event: int | None) -> int:
+        def release() -> int:
+            return library().wavetrain_release(self._loader, self.handle, event)
+
+        return release() if self._loan is None else self._loan.release(release)
 
 
 class BatchField(Taken):

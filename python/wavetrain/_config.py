@@ -276,6 +276,11 @@ class Config:
             PROCESS BY SIGBUS: files that are in use may be replaced, and not be written.
         map_bytes_max: address space for that, in windows of 1 GiB.
         n_readers: reads of a Reader that work at a time; others wait in order.
+        lent_slots: n: batches lie in what `Pipeline.lend` was given alone, n of them at a time, and
+            n_batch_slots does not count. 0: what is lent goes before the slots.
+        memory: where the library takes all of its host memory, which then is its cap as well:
+            a buffer that may be written, of numpy, torch, mmap. The pipeline keeps it to its end,
+            and its batches to theirs. None: the system.
         on_error: fail, skip.
         missing_chunks: fill, error.
         pad_mode: none, constant, edge, reflect.
@@ -335,6 +340,8 @@ class Config:
     map_uncompressed: bool = False
     map_bytes_max: int = number("map_bytes_max")
     n_readers: int = number("n_readers")
+    lent_slots: int = number("lent_slots")
+    memory: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     @classmethod
     def default(

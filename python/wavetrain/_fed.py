@@ -255,9 +255,9 @@ def scalar(given: Any) -> Number:
     return Number(value)
 
 
-def target(given: Any) -> Fed:
-    """Where a box is read to: what speaks one of the protocols, in memory of the process, and may
-    be written. TypeError and ValueError begin with "array"."""
+def target(given: Any, device: int = -1) -> Fed:
+    """Where a box or a batch is written: what speaks one of the protocols, in memory of the process
+    or of that CUDA device, and may be written. TypeError and ValueError begin with "array"."""
     kind: Any = type(given)  # pyright: ignore[reportUnknownVariableType]
     if hasattr(kind, "__array_interface__") or hasattr(given, "__array_interface__"):
         data = given.__array_interface__.get("data")
@@ -266,6 +266,9 @@ def target(given: Any) -> Fed:
     elif hasattr(kind, "__dlpack__"):
         made = of_dlpack(given, copies=False)
         is_read_only = made.is_read_only
+    elif hasattr(given, "__cuda_array_interface__"):
+        made = of_cuda_interface(given)
+        is_read_only = bool(given.__cuda_array_interface__["data"][1])
     else:
         try:
             made = of_buffer(Held(given, STRIDED_RO | WRITABLE), copies=False)
@@ -274,8 +277,11 @@ def target(given: Any) -> Fed:
         is_read_only = False
     if is_read_only:
         raise ValueError("array must be one that may be written: this one is read-only")
-    if made.device >= 0:
-        raise ValueError(of_device("to be read into", made.device))
+    if made.device != device:
+        if device < 0:
+            raise ValueError(of_device("to be written", made.device))
+        where = "host memory" if made.device < 0 else f"memory of CUDA device {made.device}"
+        raise ValueError(f"array must be in memory of CUDA device {device} (it is in {where})")
     return made
 
 

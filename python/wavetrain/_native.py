@@ -400,6 +400,9 @@ class BatchView(Structure):
     digests: int | None
     digest: int
     name: bytes | None
+    lend_tag: int
+    is_lent: int
+    reserved2: int
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -422,6 +425,19 @@ class BatchView(Structure):
         ("digests", c_void_p),
         ("digest", c_uint64),
         ("name", c_char_p),
+        ("lend_tag", c_uint64),
+        ("is_lent", c_uint32),
+        ("reserved2", c_uint32),
+    ]
+
+
+class Target(Structure):
+    data: int | None
+    bytes: int
+
+    _fields_ = [
+        ("data", c_void_p),
+        ("bytes", c_uint64),
     ]
 
 
@@ -517,6 +533,8 @@ class StatsView(Structure):
     placement_text: bytes
     oldest_held_batch: int
     oldest_held_since_ns: int
+    memories_lent: int
+    reserved4: int
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -592,6 +610,8 @@ class StatsView(Structure):
         ("placement_text", c_char * SHORT_TEXT_BYTES),
         ("oldest_held_batch", c_uint64),
         ("oldest_held_since_ns", c_uint64),
+        ("memories_lent", c_uint32),
+        ("reserved4", c_uint32),
     ]
 
 
@@ -1235,6 +1255,7 @@ FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("wavetrain_push", c_int32, [c_uint64, c_void_p, c_size_t, c_size_t, c_uint64, c_void_p]),
     ("wavetrain_push_table", c_int32, [c_uint64, c_void_p, c_uint32, c_uint32, c_size_t, c_void_p, c_uint64, c_void_p]),
     ("wavetrain_read_into", c_int32, [c_uint64, c_void_p, c_size_t, c_void_p, c_uint64, c_void_p, c_uint64, c_void_p]),
+    ("wavetrain_lend", c_int32, [c_uint64, c_void_p, c_uint32, c_uint32, c_void_p, c_uint64]),
     ("wavetrain_flush", c_int32, [c_uint64]),
     ("wavetrain_pop", c_int32, [c_uint64, c_uint64, c_void_p, c_void_p]),
     ("wavetrain_batch_info", c_int32, [c_uint64, c_uint64, c_uint32, c_void_p]),

@@ -24,9 +24,11 @@ from wavetrain._batch import Batch, python
 from wavetrain._causes import Causes, explained
 from wavetrain._config import Backend, Config, to_native
 from wavetrain._errors import EndOfStream, ShutdownError, WavetrainError
+from wavetrain._fed import target
 from wavetrain._files import Hook
 from wavetrain._interrupts import Kept
 from wavetrain._library import call, call_on, failure, last_failure, library, new_error
+from wavetrain._loans import Loans
 from wavetrain._owned import Owned
 from wavetrain._sample import Sample, uri_of
 from wavetrain._stats import Stats, read_stats
@@ -37,6 +39,7 @@ SLICE_S = 0.1  # a wait is cut to these, so that Ctrl-C is heard
 SLICE_NS = int(SLICE_S * 1e9)
 CLOSE_SLICE_NS = 1_000_000_000  # longer: where one runs out, the library warns
 CLOSE_S = 10.0
+BLOCK_ALIGN = 4096  # of host_align
 
 
 class End:
@@ -203,6 +206,35 @@ class Pipeline(Owned):
     def _table(self, columns: Any, tags: Any = None) -> Table:
         return table_of(columns, tags, self._window.fields)
 
+    def lend(self, arrays: Any, *, event: Any = None) -> None:
+        """Lends memory of yours for one batch, which is written there instead of to a slot::
+
+            ring = [torch.empty(8, 64, 64, pin_memory=True) for _ in range(3)]
+            for tensor in ring:
+                pipeline.lend(tensor)
+            for batch in pipeline.batches(100):
+                x = batch.lent.cuda(non_blocking=True)  # the very tensor
+                batch.release()
+                pipeline.lend(batch.lent)  # once the copy is over
+
+        arrays: of the shape and type of a batch, row-major: of numpy, torch, or what has
+            __array_interface__, DLPack, __cuda_array_interface__ or a buffer; with Config.fields a
+            dict of one for each field. In host memory, or on the device that batches are on.
+        event: on a device, behind which the memory may be written: a CUevent as an int, an event
+            of torch or cupy, or a stream of theirs. None: behind what the current stream of the
+            array's library has queued.
+
+        The next batches that get memory take what was lent in this order, and slots of the
+        pipeline where nothing is lent; with Config.lent_slots = n there are no slots, and up to n
+        memories at a time. `batch.lent` is what was given here. It is yours again once the batch
+        is released and what was made of the batch is gone, or, where no popped batch lies in it,
+        after reset or close; until then it is kept. WouldBlock: as many as can be are lent."""
+        self._check_open()
+        with self._lock:
+            if self._open.loans is None:
+                self._open.loans = Loans(self._loader, self._config, self._device)
+        self._open.loans.lend(arrays, event)
+
     def flush(self) -> None:
         """Says that these were all samples, for now: what is left comes out as a smaller batch, and
         then pop is EndOfStream. The next push begins anew."""
@@ -265,16 +297,25 @@ class Pipeline(Owned):
             self._top_up()
             if self._orphans:
                 batch = self._orphans.pop()
-                return let_go(window, batch)
+                return self._given(window, batch)
             wait = SLICE_NS if limit is None or limit > SLICE_S else int(limit * 1e9)
             handle = ctypes.byref(batch.handle)
             if library().wavetrain_pop(self._loader, wait, handle, None) != _native.OK:
                 self._pop_late(handle, deadline)
-            return let_go(window, batch)
+            return self._given(window, batch)
         except BaseException:
             if batch.handle.value:  # an interrupt came behind the call: the next pop gives it
                 self._orphans.append(batch)
             raise
+
+    def _given(self, window: Window, batch: Batch) -> Batch:
+        """A batch that was popped, with the memory that it lies in, and without what its samples
+        borrowed."""
+        if window.held:
+            window.let_go(batch.batch_id)
+        if self._open.loans is not None:
+            batch.take_loan(self._open.loans.of)
+        return batch
 
     def _pop_late(self, handle: Any, deadline: float) -> None:
         """Waits on. Apart from the first slice, for which Kept, which has system calls, costs too
@@ -327,6 +368,8 @@ class Pipeline(Owned):
             call_on("reset", self._loader)
             # Nothing is borrowed now. Who waits in pop has the window that was.
             del self._open.windows[:]
+            if self._open.loans is not None:
+                self._open.loans.reset()
             self._drop_all()
 
     def forget(self, uri: str | os.PathLike[str] | None = None) -> None:
@@ -389,6 +432,8 @@ class Loader(Owned):
         self.handle = 0
         self.waiter = threading.Lock()  # held, and never given back, by the thread that waits
         self.windows: list[Window] = []  # which hold what the library borrows
+        self.loans: Loans | None = None  # which hold what is lent
+        self.memory = None if config.memory is None else Memory(config.memory)
         Loader.sweep()
         native, handle = to_native(config), ctypes.c_uint64()
         native.device = device_of(config)
@@ -396,6 +441,8 @@ class Loader(Owned):
         self.hook = None if files is None else Hook(files, 2 * config.n_io_threads)
         self.arrays = None if config.source is None else ArraysHook(config.source)
         self.causes: list[Causes] = []
+        if self.memory is not None:
+            self.memory.fill(native)
         try:
             if self.hook is not None:
                 self.hook.fill(native.files)
@@ -441,6 +488,8 @@ class Loader(Owned):
     def let_go(self) -> None:
         """Lets go of the objects of Python that the library has used."""
         self.windows.clear()
+        if self.loans is not None:
+            self.loans.reset()
         hook, self.hook, self.arrays = self.hook, None, None
         if hook is not None:
             hook.close()
@@ -451,6 +500,7 @@ class Loader(Owned):
         Loader.alive.discard(self)
         Loader.waiting.discard(self)
         self.let_go()
+        self.loans = self.memory = None
 
     def leave(self) -> None:
         """Leaves it to a thread that waits for the last batch and tensor, which consumers delete
@@ -482,17 +532,38 @@ class Loader(Owned):
         for loader in list(Loader.alive):
             loader.close(CLOSE_S)
         for loader in Loader.alive:
-            python.Py_IncRef(ctypes.py_object(loader.windows))
+            python.Py_IncRef(ctypes.py_object(loader))
 
 
 atexit.register(Loader.close_all)
 
 
-def let_go(window: Window, batch: Batch) -> Batch:
-    """A batch that was popped, without what its samples borrowed."""
-    if window.held:
-        window.let_go(batch.batch_id)
-    return batch
+class Memory(Owned):
+    """The block that a loader lives in."""
+
+    def __init__(self, given: Any) -> None:
+        try:
+            self.place = target(given)  # which keeps it
+        except (TypeError, ValueError) as error:
+            raise type(error)(str(error).replace("array", "memory", 1)) from None
+        low, high = self.place.reach()
+        count = math.prod(self.place.shape) * self.place.itemsize
+        if high - low != count:
+            raise ValueError(f"memory must be without gaps (got strides {self.place.strides})")
+        begin = (self.place.data if isinstance(self.place.data, int) else 0) + low
+        self.begin, self.end = -(-begin // BLOCK_ALIGN) * BLOCK_ALIGN, begin + count
+
+    def fill(self, native: _native.Config) -> None:
+        """A loader that it belongs to has it alone."""
+        others = [loader.memory for loader in Loader.alive | Loader.waiting]
+        if any(other and other.begin < self.end and self.begin < other.end for other in others):
+            raise ValueError(
+                "memory is that of another pipeline until this one is closed and its batches and "
+                "tensors are gone"
+            )
+        native.memory.host_block = self.begin
+        native.memory.host_block_bytes = max(0, self.end - self.begin)
+        native.max_host_memory_bytes = native.max_host_memory_bytes or max(1, self.end - self.begin)
 
 
 def uris_of(fit: Any) -> list[str]:

@@ -408,6 +408,20 @@ c_structs! {
         digest: u64,
         /// Name of the field, with a NUL; lives as long as the loader.
         name: *const c_char,
+        /// The tag of the memory that the batch lies in, if that is lent.
+        lend_tag: u64,
+        /// 1: it is.
+        is_lent: u32,
+        /// Always 0.
+        reserved2: u32,
+    }
+
+    /// Memory that a caller lends for a field of a batch: `wavetrain_target`.
+    struct Target {
+        /// Its first byte.
+        data: *mut c_void,
+        /// How many bytes may be written.
+        bytes: u64,
     }
 
     /// An axis of an image: `wavetrain_axis`. Strings are NUL-terminated, empty where nothing is

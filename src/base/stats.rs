@@ -329,6 +329,10 @@ stats! {
     oldest_held_batch: u64,
     /// When it was popped, by CLOCK_MONOTONIC; 0 where none is.
     oldest_held_since_ns: u64,
+    /// Memories that were lent and that the caller does not have back.
+    memories_lent: u32,
+    /// Always 0.
+    reserved4: u32,
 }
 
 #[cfg(test)]

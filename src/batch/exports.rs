@@ -16,7 +16,7 @@ pub use crate::batch::dlpack::{
 use crate::base::arena::{Carver, Region, Table};
 use crate::base::bill::Item;
 use crate::base::indexes::BatchSlot;
-use crate::base::limits::{BUFFER_ALIGN, RANK_MAX, TENSORS_PER_SLOT};
+use crate::base::limits::{RANK_MAX, TENSORS_PER_SLOT};
 use crate::records::Dtype;
 use core::iter::once;
 use core::mem::offset_of;
@@ -125,7 +125,6 @@ impl Exports {
         deleters: &Deleters,
     ) -> Exported {
         assert!(field < self.fields && number < TENSORS_PER_SLOT);
-        assert!((source.data.as_ptr() as u64).is_multiple_of(BUFFER_ALIGN));
         let position = ((slot.0 * self.fields + field) * TENSORS_PER_SLOT + number) as usize;
         let place = self.records.place(position);
         let mut record = Record::EMPTY;

@@ -4,6 +4,7 @@
 pub mod dlpack;
 pub mod exports;
 pub mod pieces;
+mod places;
 mod readers;
 pub mod record;
 pub mod slots;

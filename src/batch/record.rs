@@ -9,7 +9,7 @@
 //!
 //! Filled shapes lie field by field, then sample by sample. So do digests, and after those of the
 //! samples of a field lies their sum. A slot's place is the number of the memory that its samples
-//! lie in.
+//! lie in; from `places` on these are loans, whose addresses are known by field.
 
 use crate::base::arena::{Carver, Table};
 use crate::base::bill::Item;
@@ -53,8 +53,10 @@ pub enum SlotState {
 /// memory of callers, each of which is a batch of one sample of one box.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotCounts {
-    /// Batches that have memory at a time.
+    /// Batches that have memory at a time, and as many memories that callers lend for one.
     pub places: u32,
+    /// There is no memory but that.
+    pub is_all_lent: bool,
     /// Batches that may be begun without.
     pub early: u32,
     /// Boxes that are read into memory of callers at a time.
@@ -110,6 +112,8 @@ pub struct PerSample {
     pub takes_fed: bool,
     /// Digests: one for each field, or none.
     pub digests: u32,
+    /// Fields, each of which lies somewhere of its own in memory that is lent.
+    pub fields: u32,
 }
 
 /// The record of a slot. Readers elsewhere need the numbers before `pass`.
@@ -185,9 +189,11 @@ pub struct SlotRows {
     /// The end of each kind of rows among those of a slot, in words; of a reader the first two.
     ends: [usize; 4],
     counts: SlotCounts,
-    /// The number of the memory of each slot. Apart from the rest: it is read of all slots as long
-    /// as one is kept.
+    /// The number of the memory of each slot, then the addresses of the fields of each loan. Apart
+    /// from the rest: it is read of all slots as long as one is kept.
     places: Table<u64>,
+    /// Fields of a loan.
+    fields: usize,
 }
 
 impl SlotRows {
@@ -205,7 +211,9 @@ impl SlotRows {
         let mut table = |words: u64| carver.table(Item::BatchStates, words, &0);
         let batches = u64::from(counts.batches());
         let words = batches * end as u64 + READER_WORDS as u64 * u64::from(counts.readers);
-        SlotRows { words: table(words), ends, counts, places: table(batches) }
+        let lent = u64::from(counts.places) * u64::from(per_sample.fields);
+        let fields = per_sample.fields as usize;
+        SlotRows { words: table(words), ends, counts, places: table(batches + lent), fields }
     }
 
     fn part(&self, slot: BatchSlot, kind: usize) -> Table<u64> {
@@ -248,6 +256,29 @@ impl SlotRows {
     /// The samples of a slot lie in memory number `place` from now on.
     pub fn set_place(&self, slot: BatchSlot, place: u64) {
         self.places.write(slot.at(), place);
+    }
+
+    /// The address of a field in memory number `place`, if that is lent.
+    pub fn lent_address(&self, place: u64, field: u32) -> Option<usize> {
+        let loan = place.checked_sub(u64::from(self.counts.places))? as u32;
+        Some(self.loan_address(loan, field))
+    }
+
+    /// The address of a field of a loan.
+    pub fn loan_address(&self, loan: u32, field: u32) -> usize {
+        self.places.read(self.lent_row(loan) + field as usize) as usize
+    }
+
+    /// Notes the addresses of the fields of a loan.
+    pub(super) fn set_lent(&self, loan: u32, addresses: &[usize]) {
+        assert!(addresses.len() == self.fields);
+        for (at, address) in (self.lent_row(loan)..).zip(addresses) {
+            self.places.write(at, *address as u64);
+        }
+    }
+
+    fn lent_row(&self, loan: u32) -> usize {
+        self.counts.batches() as usize + loan as usize * self.fields
     }
 
     /// The addresses of those of a slot.

@@ -19,7 +19,8 @@
 //!
 //! There are more slots than memory for batches. A batch that is begun while no memory is free is
 //! early: its chunks are planned and read, and its samples are written once `place_next` gave it
-//! the memory of a batch that was freed. `remaining` counts that memory, too.
+//! the memory of a batch that was freed, or that was lent (`places`). `remaining` counts that
+//! memory, too.
 //!
 //! Invariant: batches are begun, get their memory and are popped in push order, so the slot to pop
 //! next is the one that holds `next_pop`, and no early batch waits while memory is free.
@@ -30,6 +31,7 @@ use crate::base::cache::hash_words;
 use crate::base::indexes::BatchSlot;
 use crate::base::limits::TENSORS_PER_SLOT;
 use crate::base::status::{Failure, Status};
+use crate::batch::places::Loan;
 pub use crate::batch::record::{PerSample, SlotCounts, SlotState};
 use crate::batch::record::{SlotRecord, SlotRows};
 use crate::records::{BoxRecord, Destination, Fed};
@@ -52,11 +54,13 @@ pub struct Slots {
     /// How many there are of each kind.
     pub counts: SlotCounts,
     /// Memories of a batch that are free, as bits.
-    free_places: u64,
-    next_begin: u64,
+    pub(super) free_places: u64,
+    pub(super) loans: &'static mut [Loan],
+    pub(super) next_loan: u64,
+    pub(super) next_begin: u64,
     /// Batches before this one have, or had, memory.
-    next_place: u64,
-    next_pop: u64,
+    pub(super) next_place: u64,
+    pub(super) next_pop: u64,
     pub(super) next_turn: u64,
     /// Set in tokens, so that the number of another loader's batch is refused.
     token_key: u64,
@@ -82,7 +86,12 @@ impl Slots {
                 &Fed::NOTHING,
             ),
             counts,
-            free_places: u64::MAX >> (u64::BITS - counts.places),
+            free_places: match counts.is_all_lent {
+                true => 0,
+                false => u64::MAX >> (u64::BITS - counts.places),
+            },
+            loans: carver.slice(Item::BatchStates, u64::from(counts.places), &Loan::default()),
+            next_loan: 0,
             next_begin: 0,
             next_place: 0,
             next_pop: 0,
@@ -108,18 +117,8 @@ impl Slots {
     }
 
     /// Their records.
-    fn batches(&self) -> &[SlotRecord] {
+    pub(super) fn batches(&self) -> &[SlotRecord] {
         &self.slots[..self.counts.batches() as usize]
-    }
-
-    /// Number of batches that there is memory for.
-    pub fn count(&self) -> u32 {
-        self.counts.places
-    }
-
-    /// How many of their memories are free.
-    pub fn free_places(&self) -> u32 {
-        self.free_places.count_ones()
     }
 
     /// Batches whose turn came before this one are not early.
@@ -143,39 +142,16 @@ impl Slots {
 
     /// A slot for the next batch: if no memory is free, only if the batch may be early.
     pub fn for_next(&self, may_be_early: bool) -> Option<BatchSlot> {
-        if self.free_places == 0 && !may_be_early {
+        if !may_be_early && !self.has_place() {
             return None;
         }
         self.find(SlotState::Free)
     }
 
-    /// Gives memory that is free to the early batch that was begun first; its slot.
-    pub fn place_next(&mut self) -> Option<BatchSlot> {
-        if self.free_places == 0 || !self.has_early() {
-            return None;
-        }
-        let is_next = |slot: &SlotRecord| {
-            slot.state == SlotState::Filling && slot.batch_id == self.next_place
-        };
-        let slot = self.batches().iter().position(is_next).map(|at| BatchSlot(at as u32))?;
-        self.give_place(slot);
-        Some(slot)
-    }
-
-    /// The next batch to get memory is in this slot. On a device a slot's memory has its number.
-    fn give_place(&mut self, slot: BatchSlot) {
-        let is_own_free = slot.0 < self.counts.places && self.free_places & (1 << slot.0) != 0;
-        let place = if is_own_free { slot.0 } else { self.free_places.trailing_zeros() };
-        assert!(place < self.counts.places);
-        self.free_places &= !(1 << place);
-        self.next_place += 1;
-        self.rows.set_place(slot, u64::from(place));
-    }
-
     /// A slot is free, and its memory too.
     fn free(&mut self, slot: BatchSlot, from: SlotState) {
         self.go(slot, from, SlotState::Free);
-        self.free_places |= 1 << self.rows.place(slot);
+        self.free_place(self.rows.place(slot));
     }
 
     /// State of a slot.
@@ -222,9 +198,9 @@ impl Slots {
         kept.fold(0, |bits, (at, _)| bits | 1 << at)
     }
 
-    /// The addresses of what is known of the slots themselves.
-    pub fn span(&self) -> Range<usize> {
-        span_of(&*self.slots)
+    /// The addresses of what is known of the slots themselves, and of loans.
+    pub fn spans(&self) -> [Range<usize>; 2] {
+        [span_of(&*self.slots), span_of(&*self.loans)]
     }
 
     /// A slot in a state.
@@ -281,9 +257,9 @@ impl Slots {
             self.failed_chunks[row] = u64::MAX;
             self.rows.statuses(slot).write(sample as usize, 0);
         }
-        match self.free_places {
-            0 => self.slots[slot.at()].remaining += 1,
-            _ => self.give_place(slot),
+        match self.has_place() {
+            false => self.slots[slot.at()].remaining += 1,
+            true => self.give_place(slot),
         }
         turn
     }
@@ -382,6 +358,7 @@ impl Slots {
     pub fn drop_failed(&mut self, slot: BatchSlot) {
         assert!(self.batch_id(slot) == self.next_pop);
         self.next_pop += 1;
+        self.lose_loan(slot);
         self.free(slot, SlotState::Failed);
     }
 
@@ -478,9 +455,12 @@ impl Slots {
             if entry.is_stream() {
                 let has_place = entry.batch_id < self.next_place;
                 entry.state = SlotState::Free;
-                self.free_places |= u64::from(has_place) << self.rows.place(at);
+                if has_place {
+                    self.free_place(self.rows.place(at));
+                }
             }
         }
+        self.reset_loans();
         self.reset_readers();
         self.waiting = [0; 2];
         self.next_begin = 0;

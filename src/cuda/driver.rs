@@ -8,7 +8,7 @@ use crate::base::text::Text;
 use crate::cuda::entries::Entries;
 use crate::cuda::handles::{
     CaptureMode, Context, Device, DeviceAttribute, DevicePointer, Event, Function, JitOption,
-    Module, Stream,
+    Module, PointerAttribute, Stream,
 };
 use crate::cuda::result::CuResult;
 use core::ffi::{CStr, c_char, c_void};
@@ -293,6 +293,20 @@ impl Driver {
         // SAFETY: the stream lives; the entry writes its context.
         unsafe { entry(stream, &mut context) }.ok()?;
         Ok(Some(context))
+    }
+
+    /// A number about an address; None if it is no memory that the driver knows.
+    pub fn pointer_get_attribute(
+        &self,
+        attribute: PointerAttribute,
+        pointer: DevicePointer,
+    ) -> Result<Option<u32>, CuResult> {
+        let mut value = 0u32;
+        // The entry writes 4 bytes for these attributes.
+        match call!(self.pointer_get_attribute((&raw mut value).cast(), attribute, pointer)).ok() {
+            Err(CuResult::INVALID_VALUE) => Ok(None),
+            asked => asked.map(|()| Some(value)),
+        }
     }
 
     /// Whether what the event recorded last has run; true for one that recorded nothing.

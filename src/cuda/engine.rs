@@ -204,8 +204,9 @@ impl Submit {
 /// Events around the work on a slab, and on a resident wave: they take the time between them.
 pub(super) type Pair = [Event; 2];
 
-/// Fences of a slot: of each stream that it is used on, of a caller's event, of its ready stream.
-pub(super) const FENCES: usize = USES_PER_SLOT as usize + 2;
+/// Fences of a slot: of each stream that it is used on, of a caller's event, of its ready stream,
+/// and of the event behind which the memory of the loan of the same number is there.
+pub(super) const FENCES: usize = USES_PER_SLOT as usize + 3;
 
 /// The fences of a slot: in the host's memory, because all slots' are too many for a stack.
 pub type Fences = [Event; FENCES];

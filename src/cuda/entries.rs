@@ -4,7 +4,8 @@
 //! names are made from one list, so that a name and its type stand together.
 
 use crate::cuda::handles::{
-    Context, Device, DeviceAttribute, DevicePointer, Event, Function, JitOption, Module, Stream,
+    Context, Device, DeviceAttribute, DevicePointer, Event, Function, JitOption, Module,
+    PointerAttribute, Stream,
 };
 use crate::cuda::result::CuResult;
 use core::ffi::{CStr, c_char, c_void};
@@ -98,6 +99,8 @@ entries! {
         memcpy_dtod_async = "cuMemcpyDtoDAsync_v2"(DevicePointer, DevicePointer, usize, Stream);
         memcpy_dtoh = "cuMemcpyDtoH_v2"(*mut c_void, DevicePointer, usize);
         memset_d8_async = "cuMemsetD8Async"(DevicePointer, u8, usize, Stream);
+        pointer_get_attribute =
+            "cuPointerGetAttribute"(*mut c_void, PointerAttribute, DevicePointer);
         stream_create = "cuStreamCreateWithPriority"(*mut Stream, u32, i32);
         stream_destroy = "cuStreamDestroy_v2"(Stream);
         stream_query = "cuStreamQuery"(Stream);

@@ -1,5 +1,5 @@
 //! The events that a slot waits for when its consumer gives it back: an event, streams, its own
-//! ready stream.
+//! ready stream; and the one that memory comes with which a caller lends.
 //!
 //! In: a slot, events and streams of a consumer's. Out: fences, one recorded on each of these
 //! streams, which are polled; the slot is free when all have run. Nothing in this module waits.
@@ -21,7 +21,7 @@ use crate::base::arena::span_of;
 use crate::cuda::driver::{Driver, Named};
 use crate::cuda::engine::{DeviceEngine, FENCES, Slot};
 use crate::cuda::fault::{Fault, check};
-use crate::cuda::handles::{Event, Stream};
+use crate::cuda::handles::{DevicePointer, Event, MEMORY_OF_DEVICE, PointerAttribute, Stream};
 use crate::cuda::result::CuResult;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
@@ -30,8 +30,19 @@ use core::sync::atomic::Ordering::Relaxed;
 /// for, of its ready stream. The event that is over last is mostly the first one, so one look is
 /// enough.
 const OF_STREAMS: usize = 0;
-const OF_EVENT: usize = FENCES - 2;
-const OF_READY: usize = FENCES - 1;
+const OF_EVENT: usize = FENCES - 3;
+const OF_READY: usize = FENCES - 2;
+/// That of a loan, which no slot waits for.
+const OF_LOAN: usize = FENCES - 1;
+
+/// Why memory will not do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flaw {
+    /// It is no memory of a device.
+    NoDevice,
+    /// It is that of this device.
+    OtherDevice(u32),
+}
 
 impl Slot {
     /// Fences that stand for something since the slot was free.
@@ -128,6 +139,42 @@ impl DeviceEngine {
             Err(code) if code.is_of_exit() => Err(Fault::Call("cuEventQuery", code, driver)),
             asked => Ok(asked.map_err(|code| driver.named(code))),
         }
+    }
+
+    /// Why bytes at an address are no memory that kernels of the device may write.
+    pub fn flaw_of_memory(&self, address: u64, bytes: u64) -> Result<Option<Flaw>, Fault> {
+        let (_context, driver) = (self.enter()?, self.context.driver);
+        for pointer in [address, address + bytes - 1].map(DevicePointer) {
+            let ask = |attribute| {
+                let asked = driver.pointer_get_attribute(attribute, pointer);
+                check(driver, "cuPointerGetAttribute", asked)
+            };
+            if ask(PointerAttribute::MEMORY_TYPE)? != Some(MEMORY_OF_DEVICE) {
+                return Ok(Some(Flaw::NoDevice));
+            }
+            let device = ask(PointerAttribute::DEVICE_ORDINAL)?;
+            if let Some(device) = device.filter(|device| *device != self.device() as u32) {
+                return Ok(Some(Flaw::OtherDevice(device)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The memory of a loan may be written behind what `event` stands for now. `is_loan_over` tells
+    /// when that is.
+    pub fn fence_loan(&self, loan: u32, event: Event) -> Result<(), Fault> {
+        let _context = self.enter()?;
+        let driver = self.context.driver;
+        // As of a slot whose ready stream is captured: the event is the caller's again at once.
+        let detour = self.detour.lock();
+        check(driver, "cuStreamWaitEvent", driver.stream_wait_event(*detour, event))?;
+        let fence = self.slots[loan as usize].fences[OF_LOAN];
+        check(driver, "cuEventRecord", driver.event_record(fence, *detour))
+    }
+
+    /// Whether the memory of a loan is there. In an entered context.
+    pub fn is_loan_over(&self, loan: u32) -> Result<bool, Fault> {
+        self.is_done(self.slots[loan as usize].fences[OF_LOAN])
     }
 
     /// False if either is of a capture.

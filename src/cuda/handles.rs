@@ -112,6 +112,13 @@ options! {
         /// Compute capability, behind the dot.
         COMPUTE_CAPABILITY_MINOR = 76;
     }
+    /// `CUpointer_attribute`: what `pointer_get_attribute` is asked.
+    PointerAttribute {
+        /// What kind of memory it is.
+        MEMORY_TYPE = 2;
+        /// Whose.
+        DEVICE_ORDINAL = 9;
+    }
     /// `CUstreamCaptureMode`: which calls a capture elsewhere in the process forbids this thread.
     CaptureMode {
         /// Those that are unsafe, if any thread captures in this mode.
@@ -138,6 +145,8 @@ pub const STREAM_NON_BLOCKING: u32 = 1;
 pub const EVENT_DEFAULT: u32 = 0;
 /// `CU_EVENT_DISABLE_TIMING`: an event that does not, and costs less.
 pub const EVENT_DISABLE_TIMING: u32 = 2;
+/// `CU_MEMORYTYPE_DEVICE`: the answer to `PointerAttribute::MEMORY_TYPE` of memory of a device.
+pub const MEMORY_OF_DEVICE: u32 = 2;
 /// `CU_MEMHOSTALLOC_PORTABLE`: pinned for every context of the process.
 pub const MEM_HOST_PORTABLE: u32 = 1;
 /// `CU_MEMHOSTALLOC_DEVICEMAP`: kernels can use it, too.

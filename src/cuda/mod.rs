@@ -62,6 +62,7 @@ pub use engine::{
     DeviceEngine, Fences, NO_FENCES, PASSES_MAX, Pass, RESIDENT_WAVES, SLABS_MAX, Sizes, Submit,
 };
 pub use fault::Fault;
+pub use fences::Flaw;
 pub use handles::{Event, Stream};
 pub use library::DriverPath;
 pub use make::{Consumer, Texts};

@@ -50,6 +50,8 @@ pub struct BatchView {
     pub ready_stream: Option<Stream>,
     /// Its number.
     pub batch_id: u64,
+    /// The tag of the memory that it lies in, if that is lent.
+    pub lend_tag: Option<u64>,
     /// Tags of the samples.
     pub tags: &'static [u64],
     /// Status codes of the samples.
@@ -237,7 +239,7 @@ impl Engine {
             }
             if (self.shared.os.now_ns)() >= deadline {
                 let why = starved_text(&state, self.shared);
-                if state.slots.kept() == state.slots.count() {
+                if state.slots.lacks_place() {
                     state.set_call_error(Some(Failure::because(Status::Starved, &why)));
                 }
                 return Ok(Popped::Starved(why));
@@ -299,6 +301,7 @@ impl Engine {
             failed_samples: state.slots.failed_samples(slot),
             ready_stream: self.shared.engine().map(|engine| engine.ready_stream(slot.0)),
             batch_id: state.slots.batch_id(slot),
+            lend_tag: state.slots.loan_tag(slot),
             tags: rows.tags(slot).rows(0, sample_count as usize),
             statuses: rows.statuses(slot).rows(0, sample_count as usize),
             filled_shape: self.shared.filled_shape(slot, field, sample_count),
@@ -427,7 +430,8 @@ impl Engine {
         let failure = state.call_error().or(state.sticky.as_ref()).cloned();
         // A loader that is closed may have given back what the text is made of.
         let is_open = state.life != Life::Closing;
-        let is_held = is_open && state.slots.kept() == state.slots.count();
+        let is_waited_for = state.slots.kept() > 0 || !state.queue.is_empty();
+        let is_held = is_open && is_waited_for && state.slots.lacks_place();
         let held = || Failure::because(Status::Starved, &starved_text(&state, self.shared));
         failure.or_else(|| is_held.then(held))
     }

@@ -29,6 +29,7 @@ impl Engine {
         {
             let state = &*self.lock.lock();
             stats.batches_held = state.slots.kept();
+            stats.memories_lent = state.slots.live_loans().count() as u32;
             let oldest = state.slots.longest_kept().unwrap_or((0, 0));
             (stats.oldest_held_batch, stats.oldest_held_since_ns) = oldest;
             stats.chunk_cache_bytes_held = state.chunks.held_bytes();

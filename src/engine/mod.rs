@@ -11,6 +11,7 @@ pub mod calls;
 pub mod close;
 pub mod figures;
 pub mod host_threads;
+pub mod lend;
 pub mod open;
 pub mod open_device;
 pub mod read;

@@ -54,34 +54,23 @@ fn fields_of(item: Item) -> &'static str {
 /// Why no batch is ready.
 pub fn starved_text(state: &State, shared: &Shared) -> Why {
     let mut why = Why::new();
-    let kept = state.slots.kept();
-    let exported = state.slots.in_state(SlotState::Exported);
     let filling =
         state.slots.in_state(SlotState::Filling) + state.slots.in_state(SlotState::Finishing);
     let fenced = if HAS_DEVICES { state.slots.in_state(SlotState::Fenced) } else { 0 };
     let captured = state.device.captured.count_ones();
     let lending = state.device.lending.count_ones();
     let samples = shared.settings.config.samples_per_batch as u64;
-    if kept == state.slots.count() && exported > 0 {
-        let (slots, are) = if exported == 1 { ("slot", "is") } else { ("slots", "are") };
-        fail!(
-            why,
-            Starved,
-            "all {kept} batch slots are held, {exported} {slots} of them {are} kept by tensors \
-             that were not deleted: release a batch or delete its tensors"
-        );
-        write_longest_kept(&mut why, state, shared);
-    } else if kept == state.slots.count() {
-        fail!(why, Starved, "all {kept} batch slots are held: release one");
-        write_longest_kept(&mut why, state, shared);
-    } else if kept + fenced == state.slots.count() && captured > 0 {
+    let lacks_place = state.slots.lacks_place();
+    if lacks_place && fenced == 0 {
+        write_held(&mut why, state, shared);
+    } else if lacks_place && captured > 0 {
         fail!(
             why,
             Starved,
             "{fenced} batch slots were released, {captured} of them while a stream that they \
              are used on was being captured: they are used again when the capture is over"
         );
-    } else if kept + fenced == state.slots.count() {
+    } else if lacks_place {
         fail!(
             why,
             Starved,
@@ -147,6 +136,32 @@ fn write_longest_read(why: &mut Why, state: &State, shared: &Shared) {
     }
     let waited = Seconds((shared.os.now_ns)().saturating_sub(reading.since_ns));
     write!(why, "; the longest wait is {waited}, for {}", Tail(path.as_str(), PATH_SHOWN_BYTES));
+}
+
+/// Who has the memory that the next batch lacks.
+fn write_held(why: &mut Why, state: &State, shared: &Shared) {
+    let (kept, exported) = (state.slots.kept(), state.slots.in_state(SlotState::Exported));
+    if shared.settings.is_all_lent() {
+        let (loans, most) =
+            (state.slots.live_loans().count(), shared.settings.config.n_batch_slots);
+        fail!(
+            why,
+            Starved,
+            "no memory is lent for the next batch: lend some ({kept} batches are held, and {loans} \
+             of {most} memories lent)"
+        );
+    } else if exported > 0 {
+        let (slots, are) = if exported == 1 { ("slot", "is") } else { ("slots", "are") };
+        fail!(
+            why,
+            Starved,
+            "all {kept} batch slots are held, {exported} {slots} of them {are} kept by tensors \
+             that were not deleted: release a batch or delete its tensors"
+        );
+    } else {
+        fail!(why, Starved, "all {kept} batch slots are held: release one");
+    }
+    write_longest_kept(why, state, shared);
 }
 
 /// Adds the batch that is held the longest.

@@ -61,6 +61,16 @@ pub fn accept_event(
     if shared.engine().is_some() && lock.lock().slots.held(token).is_none() {
         return Err(no_such_batch(token));
     }
+    check_event(shared, event, "the batch is still held")
+}
+
+/// The event, if it is to be waited for, or the call that failed. Err, and `outcome`: none that can
+/// be.
+pub fn check_event(
+    shared: &Shared,
+    event: Event,
+    outcome: &str,
+) -> Result<Result<Option<Event>, Fault>, Failure> {
     let mut why = Why::new();
     let status = match shared.engine().map(|engine| engine.is_event_over(event)) {
         Some(Ok(Some(is_over))) => return Ok(Ok((!is_over).then_some(event))),
@@ -69,14 +79,13 @@ pub fn accept_event(
             why,
             Unsupported,
             "the event was recorded in a stream that was being captured, so it stands for no \
-             work, or it is destroyed: the batch is still held; record an event outside of \
-             captures, or give none"
+             work, or it is destroyed: {outcome}; record an event outside of captures, or give none"
         ),
         None => fail!(
             why,
             Unsupported,
             "batches of this loader are in host memory, which no event of a device is for: \
-             nothing was released; give none"
+             {outcome}; give none"
         ),
     };
     Err(Failure::because(status, &why))
@@ -84,16 +93,19 @@ pub fn accept_event(
 
 /// A slot is given back (`SlotState::Releasing`): on a device it is free after what is queued
 /// so far on its ready stream and on those that its tensors were exported to, and after
-/// `event`. With no lock held. A failure, also one that came before, ends the stream.
+/// `event`. Memory that is lent is the caller's at once. With no lock held. A failure, also one
+/// that came before, ends the stream.
 pub fn give_slot_back(
     lock: &Lock,
     slot: BatchSlot,
     event: Result<Option<Event>, Fault>,
 ) -> Result<(), Failure> {
     let shared = lock.shared;
-    let Some(engine) = shared.engine() else {
+    let is_lent = lock.lock().slots.loan_tag(slot).is_some();
+    let Some(engine) = shared.engine().filter(|_| !is_lent) else {
         let state = &mut *lock.lock();
         if state.slots.released(slot, false) {
+            state.device.uses.get_mut(slot.at()).into_iter().for_each(|uses| uses.clear());
             state.slot_freed(shared);
         }
         return Ok(());

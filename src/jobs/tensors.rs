@@ -4,6 +4,7 @@
 //! record. `batch` stores under the lock which records live, so that a slot is bound again only
 //! when its batch is released and the last tensor of it deleted.
 
+use crate::base::limits::BUFFER_ALIGN;
 use crate::base::status::{Failure, Status, Why};
 use crate::batch::exports::{DEVICE_CPU, DEVICE_CUDA, Deleters, DlDevice, Exported, Source};
 use crate::cuda::Stream;
@@ -73,6 +74,8 @@ fn try_export(
         dtype: shared.field(field).dtype,
         dtype_bytes: shared.field(field).dtype_bytes,
     };
+    let is_lent = state.slots.loan_tag(slot).is_some();
+    assert!(is_lent || (source.data.as_ptr() as u64).is_multiple_of(BUFFER_ALIGN));
     // Filled under the lock: a deleter that is called twice may name this very record.
     Ok(Some(shared.exports.fill((slot, field, number), &source, deleters)))
 }

@@ -381,8 +381,8 @@ macro_rules! config_table {
         /// removed is freed once other files have taken its windows. The page tables are the
         /// system's, and no part of a budget.
         map_uncompressed: u32 = 0, [0, 1] => Switch "copy uncompressed data out of mapped files";
-        // Not built yet, but for map_bytes_max and n_readers: another value than the default is
-        // UNSUPPORTED by name.
+        // Not built yet, but for map_bytes_max, n_readers and lent_slots: another value than the
+        // default is UNSUPPORTED by name.
         /// 1: casts to integers clamp and truncate; NaN is 0. Not built yet.
         saturate: u32 = 0, {unbuilt};
         /// Address space for mapped files, taken at open if map_uncompressed = 1: windows of 1 GiB,
@@ -392,8 +392,9 @@ macro_rules! config_table {
         /// Calls of read_into that work at a time; others wait in order. 0: read_into is INVALID,
         /// and takes no memory.
         n_readers: u32 = 8, [0, READERS_MAX] => Count "calls of read_into that work at a time";
-        /// n: records for n lent slots, and no other slots. Not built yet.
-        lent_slots: u32 = 0, {unbuilt};
+        /// n: batches lie in memory that is lent alone, n of them at a time, and n_batch_slots does
+        /// not count. 0: lent memory, n_batch_slots at a time, goes before the slots.
+        lent_slots: u32 = 0, [0, 64] => Count "batches in lent memory alone; 0 = slots";
         /// Places in the ring of events. Not built yet.
         trace_events: u32 = 0, {unbuilt};
         /// Most indices in the lists of a sample. Not built yet.

@@ -23,6 +23,7 @@ impl Settings {
     pub fn slot_counts(&self) -> SlotCounts {
         SlotCounts {
             places: self.config.n_batch_slots,
+            is_all_lent: self.is_all_lent(),
             early: self.early_batches(),
             readers: self.config.n_readers,
             samples: self.config.samples_per_batch,

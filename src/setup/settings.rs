@@ -65,7 +65,7 @@ const CHUNK_CACHE_BYTES_MAX: u64 = 1 << 44;
 /// A checked config with every derived value.
 #[derive(Clone)]
 pub struct Settings {
-    /// The config as given.
+    /// The config as given, but for its fields; n_batch_slots is lent_slots where that is set.
     pub config: Config,
     /// The tensors of a batch, one at least.
     pub fields: Fields,
@@ -132,14 +132,17 @@ pub fn settings_from_config(
     let boxes_per_sample = boxes_per_sample(config, &fields, why)?;
     let sample_bytes = fields.iter().map(|field| field.sample_bytes).sum();
     let lookahead_samples = lookahead_samples(config, sample_bytes, why)?;
+    let n_batch_slots =
+        if config.lent_slots > 0 { config.lent_slots } else { config.n_batch_slots };
     let cache_memory_bytes = cache_memory_bytes(config.chunk_cache_bytes);
     let own_threads = config.thread_mode == config::THREADS_OWN;
     let chunks = config.max_chunks_per_wave;
     let takes_parts = !config.fields.is_empty() || config.max_boxes_per_sample > 0;
     let boxes = config.samples_per_batch * boxes_per_sample;
     let mut settings = Settings {
-        config: Config { fields: FieldTable::NONE, ..*config },
+        config: Config { fields: FieldTable::NONE, n_batch_slots, ..*config },
         per_sample: PerSample {
+            fields: fields.len() as u32,
             takes_fed: takes_parts,
             digests: config.digest * fields.len() as u32,
             boxes: boxes_per_sample,
@@ -392,12 +395,17 @@ impl Settings {
 
     /// Whether rows are stored past the caches.
     pub fn streams_slots(&self) -> bool {
-        self.slots_bytes() >= STREAMED_SLOTS_BYTES
+        self.slot_bytes * u64::from(self.config.n_batch_slots) >= STREAMED_SLOTS_BYTES
     }
 
-    /// Bytes of all batch slots.
+    /// Whether all memory of batches is lent.
+    pub fn is_all_lent(&self) -> bool {
+        self.config.lent_slots > 0
+    }
+
+    /// Bytes of all batch slots that are the loader's.
     pub fn slots_bytes(&self) -> u64 {
-        self.slot_bytes * self.config.n_batch_slots as u64
+        if self.is_all_lent() { 0 } else { self.slot_bytes * u64::from(self.config.n_batch_slots) }
     }
 
     /// Workers that may run at once, each with a context of its own.

@@ -146,6 +146,17 @@ impl Shared {
         Some(unsafe { Region::over(start, bytes) })
     }
 
+    /// The first bytes of a field of a batch that lies in memory of the caller's.
+    pub(super) fn lent_region(&self, slot: BatchSlot, field: u32, bytes: u64) -> Region {
+        let rows = &self.views.rows;
+        let address = rows.lent_address(rows.place(slot), field);
+        let start = NonNull::new(with_exposed_provenance_mut::<u8>(address.unwrap_or(0)));
+        let Some(start) = start else { unreachable!("lend refuses memory at NULL") };
+        // SAFETY: the caller of lend has exposed the memory, which holds all samples, and lends it
+        // until the batch is given back. That of a device is an address, which nobody looks into.
+        unsafe { Region::over(start, bytes) }
+    }
+
     /// Bytes of a field of a full batch that a pass reads, and no pass writes meanwhile.
     pub fn finished_bytes(&self, slot: BatchSlot, field: u32, first: u64, bytes: u64) -> &[u8] {
         let place = self.field_region(slot, field, self.settings.config.samples_per_batch);

@@ -85,6 +85,8 @@ pub struct DeviceState {
     pub fenced: u64,
     /// Slots that wait for the end of a capture first, likewise.
     pub captured: u64,
+    /// Loans whose memory is not there yet, likewise.
+    pub loans: u64,
     /// Slots that the kernels of a pass were queued for, as bits.
     pub finishing: u64,
     /// Streams that a consumer uses each slot on.
@@ -119,6 +121,7 @@ impl DeviceState {
             lending: 0,
             fenced: 0,
             captured: 0,
+            loans: 0,
             finishing: 0,
             uses: &mut [],
             is_taken: false,
@@ -195,7 +198,7 @@ impl DeviceState {
 
     /// Whether anything is to be looked at.
     pub fn is_at_work(&self) -> bool {
-        let waits = self.fenced | self.captured | self.lending | self.finishing;
+        let waits = self.fenced | self.captured | self.loans | self.lending | self.finishing;
         HAS_DEVICES && !self.is_dead() && (self.slabs.busy_count() > 0 || waits != 0)
     }
 
@@ -204,6 +207,7 @@ impl DeviceState {
         self.slabs.clear();
         self.waves = [(WavePhase::Idle, Submit::NOTHING); RESIDENT_WAVES];
         self.lent_bytes.fill(0);
+        self.loans = 0;
         self.lending = 0;
         self.finishing = 0;
         self.lacks_room = false;

@@ -17,7 +17,8 @@ pub type Spans = ArrayVec<Range<usize>, 16>;
 /// Memory that is not a slot's: records, figures, and the engine and fences of a device.
 pub fn spans_of_state(shared: &Shared, state: &State) -> Spans {
     let mut spans = Spans::new();
-    spans.extend([span_of(shared), span_of(shared.stats), state.slots.span()]);
+    spans.extend([span_of(shared), span_of(shared.stats)]);
+    spans.extend(state.slots.spans());
     spans.extend([span_of(&*state.device.uses), state.call_error_span()]);
     spans.push(shared.views.rows.places_span());
     if let Some(engine) = shared.engine() {
@@ -26,12 +27,13 @@ pub fn spans_of_state(shared: &Shared, state: &State) -> Spans {
     spans
 }
 
-/// Its samples, if they lie in host memory, and their records. Reads what stays whatever slots are
-/// held: another close may give the pages of this one back meanwhile.
+/// Its samples, if they lie in host memory of the loader's, and their records. Reads what stays
+/// whatever slots are held: another close may give the pages of this one back meanwhile.
 pub fn spans_of_slot(shared: &Shared, slot: BatchSlot, each: &mut dyn FnMut(Range<usize>)) {
-    if shared.engine().is_none() {
-        let bytes = shared.settings.slot_bytes;
-        each(shared.batches.part(shared.views.rows.place(slot) * bytes, bytes).span());
+    if shared.engine().is_none()
+        && let Some(samples) = shared.own_samples(slot)
+    {
+        each(samples.span());
     }
     each(shared.views.rows.span(slot));
     each(shared.exports.span(slot));

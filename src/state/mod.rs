@@ -400,6 +400,13 @@ impl State {
         self.wakes.work();
     }
 
+    /// Memory was lent.
+    pub fn place_came(&mut self, shared: &Shared) {
+        self.want_plan(true);
+        self.place_early(shared);
+        self.wakes.work();
+    }
+
     /// A file is not what it was: what is known of it, and what was decoded of it, is forgotten.
     /// Gives the descriptors to close.
     pub fn forget_file(&mut self, slot: FileSlot) -> Option<i32> {

@@ -209,12 +209,20 @@ impl Shared {
         &self.paddings[field as usize]
     }
 
+    /// The samples of the batch in a slot; None if they lie in memory of the caller's.
+    pub fn own_samples(&self, slot: BatchSlot) -> Option<Region> {
+        let (place, bytes) = (self.views.rows.place(slot), self.settings.slot_bytes);
+        let is_own = place < u64::from(self.settings.config.n_batch_slots);
+        is_own.then(|| self.batches.part(place * bytes, bytes))
+    }
+
     /// The first samples of a field of the batch in a slot.
     pub fn field_region(&self, slot: BatchSlot, field: u32, samples: u32) -> Region {
-        let field = self.field(field);
-        let bytes = u64::from(samples) * field.sample_bytes;
-        let place = self.views.rows.place(slot);
-        self.batches.part(place * self.settings.slot_bytes + field.offset, bytes)
+        let bytes = u64::from(samples) * self.field(field).sample_bytes;
+        match self.own_samples(slot) {
+            Some(all) => all.part(self.field(field).offset, bytes),
+            None => self.lent_region(slot, field, bytes),
+        }
     }
 
     /// The memory of a field of a sample.

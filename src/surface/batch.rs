@@ -202,6 +202,11 @@ impl<'a> Batch<'a> {
         self.first.view.statuses
     }
 
+    /// The tag of the memory that the batch lies in; None if that is not lent.
+    pub fn lend_tag(&self) -> Option<u64> {
+        self.first.view.lend_tag
+    }
+
     /// Number of the batch since open or reset.
     pub fn batch_id(&self) -> u64 {
         self.first.view.batch_id

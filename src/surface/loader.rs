@@ -7,6 +7,7 @@ use crate::base::abi;
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Status, Why, with_why};
 use crate::base::text::Uri;
+use crate::cuda::Event;
 use crate::engine::Engine;
 use crate::engine::calls::Popped;
 use crate::engine::read::CallerMemory;
@@ -251,6 +252,31 @@ impl Loader {
         let address = target.expose_provenance();
         let memory = CallerMemory { address, bytes, strides: strides.as_ref() };
         instance.read_into(&mut request, &memory, timeout_ns)
+    }
+
+    /// Lends memory for one batch: of each field the address and how many bytes there are, as
+    /// many as a full batch takes, aligned as its elements; of host memory, or on a device of that.
+    /// The batches that get memory next take what was lent in that order, and the loader's own
+    /// where nothing is lent. `event`: one of a device behind which the memory may be written.
+    /// `tag` comes back as [`Batch::lend_tag`]. Errors: AGAIN if `lent_slots`, or as many as
+    /// `n_batch_slots`, are lent, or a reset is under way; INVALID of memory that will not do, or
+    /// is lent already; UNSUPPORTED: an event on the host; CUDA; SHUTDOWN.
+    ///
+    /// # Safety
+    /// The memory can be written, and nobody else uses it until its batch was popped; and it stays
+    /// until that batch is dropped and its tensors are deleted, or, where no popped batch lies in
+    /// it, until a reset or close has returned OK.
+    pub unsafe fn lend(
+        &self,
+        targets: &[(*mut u8, u64)],
+        event: Option<Event>,
+        tag: u64,
+    ) -> Result<(), Failure> {
+        let target = |number: usize, _: &mut Why| {
+            let (data, bytes) = targets[number];
+            Ok((data.expose_provenance(), bytes))
+        };
+        self.enter()?.lend(targets.len(), target, event, tag)
     }
 
     /// Ends the current batch after the last request.

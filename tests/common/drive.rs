@@ -7,6 +7,7 @@
 use crate::common::cuda_sim::Simulator;
 use crate::common::digest::digest;
 use crate::common::fixtures::{self, Store};
+use crate::common::loans::Loans;
 use crate::common::oracle::{cast, has_cast};
 use crate::common::platform::Platform;
 use crate::common::read_boxes;
@@ -140,7 +141,8 @@ fn keep_context(driver: &'static CStr) {
 /// Streams the jobs through a new loader and checks all that comes out; the number of bytes. What
 /// is streamed on the host is streamed on a device as well: that of the driver that is named, else
 /// the simulated one, where it can be built; there some of it again without threads of ours. Some
-/// is streamed out of mapped files as well, and some read into memory of the test.
+/// is streamed out of mapped files as well, some read into memory of the test, and some streamed
+/// into such.
 pub fn stream(config: &Config, jobs: &[Job]) -> usize {
     let bytes = stream_as_configured(config, jobs);
     if config.backend != BACKEND_HOST {
@@ -155,6 +157,10 @@ pub fn stream(config: &Config, jobs: &[Job]) -> usize {
     }
     if pick(jobs) % 3 == 1 {
         read_each(config, jobs);
+    }
+    if pick(jobs) % 3 == 2 {
+        let lent = Config { lent_slots: 1 + (pick(jobs) >> 4) as u32 % 3, ..*config };
+        assert_eq!(stream_as_configured(&lent, jobs), bytes);
     }
     let simulator = if named_driver().is_some() { None } else { Simulator::take() };
     let named = named_driver().map(DriverPath::from_static);
@@ -258,8 +264,9 @@ pub fn stream_as_configured(config: &Config, jobs: &[Job]) -> usize {
 pub fn stream_through(loader: &Loader, config: &Config, jobs: &[Job], first_batch: u64) -> usize {
     let requests: Vec<Request<'_>> = jobs.iter().enumerate().map(|(n, j)| j.request(n)).collect();
     let (mut pushed, mut seen, mut bytes, mut batches) = (0, 0, 0, first_batch);
-    let mut is_flushed = false;
+    let (mut is_flushed, mut loans) = (false, Loans::of(config));
     while seen < jobs.len() {
+        loans.iter_mut().for_each(|loans| loans.lend(loader));
         if pushed < jobs.len() {
             pushed += loader.push(&requests[pushed..], 0).unwrap_or_else(|f| panic!("push: {f}"));
         }
@@ -274,6 +281,9 @@ pub fn stream_through(loader: &Loader, config: &Config, jobs: &[Job], first_batc
         let count = batch.tags().len();
         assert!(count <= jobs.len() - seen);
         bytes += check_batch(config, &batch, &jobs[seen..seen + count], seen);
+        loans.iter_mut().for_each(|loans| loans.check(&batch));
+        drop(batch);
+        loans.iter_mut().for_each(Loans::take);
         seen += count;
         batches += 1;
     }

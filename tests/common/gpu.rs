@@ -10,8 +10,8 @@ use crate::common::fixtures::Scratch;
 use crate::common::platform::{self, Platform};
 use crate::common::synth::{self, Meta};
 use std::cell::RefCell;
-use std::ptr::{NonNull, null_mut};
-use wavetrain::abi::{BatchInfo, Blank, Error, Memory, Sample, SampleBox, Stats};
+use std::ptr::{self, NonNull, null_mut};
+use wavetrain::abi::{BatchInfo, Blank, Error, Memory, Sample, SampleBox, Stats, Target};
 use wavetrain::batch::exports::DlManagedTensorVersioned;
 use wavetrain::config::{BACKEND_CUDA, Config};
 use wavetrain::cuda::Driver;
@@ -177,6 +177,7 @@ pub struct Gpu<'s> {
     streams: RefCell<Vec<Stream>>,
     events: RefCell<Vec<Event>>,
     pinned: RefCell<Vec<NonNull<u8>>>,
+    memory: RefCell<Vec<DevicePointer>>,
 }
 
 impl<'s> Gpu<'s> {
@@ -189,8 +190,8 @@ impl<'s> Gpu<'s> {
             create(&mut context, 0, device)
         };
         assert_eq!(code, CuResult::SUCCESS);
-        let (streams, events, pinned) = Default::default();
-        Gpu { platform, driver, context, streams, events, pinned }
+        let (streams, events, pinned, memory) = Default::default();
+        Gpu { platform, driver, context, streams, events, pinned, memory }
     }
 
     pub fn stream(&self) -> Stream {
@@ -228,6 +229,17 @@ impl<'s> Gpu<'s> {
         unsafe { pinned.write_bytes(0xC3, bytes) };
         self.pinned.borrow_mut().push(pinned);
         pinned
+    }
+
+    /// Bytes of the device, poisoned.
+    pub fn memory(&self, bytes: usize) -> DevicePointer {
+        let memory = self.driver.mem_alloc(bytes as u64).unwrap();
+        self.memory.borrow_mut().push(memory);
+        let stream = self.stream();
+        // SAFETY: as many bytes were just taken, and they stay as long as the stream.
+        unsafe { self.driver.memset_d8_async(memory, 0xC3, bytes as u64, stream) }.unwrap();
+        self.synchronize(stream);
+        memory
     }
 
     /// What a consumer does: reads a batch in its own time, on a stream.
@@ -271,6 +283,9 @@ impl Drop for Gpu<'_> {
             });
             self.pinned.take().into_iter().for_each(|pinned| {
                 let _ = self.driver.mem_free_host(pinned);
+            });
+            self.memory.take().into_iter().for_each(|memory| {
+                let _ = self.driver.mem_free(memory);
             });
             let entry = self.platform.entry(c"cuCtxDestroy_v2");
             std::mem::transmute::<*mut _, CtxDestroy>(entry)(self.context);
@@ -363,6 +378,21 @@ impl Handle {
         let event = event.map_or(null_mut(), Event::as_raw);
         // SAFETY: whoever made the event destroys it after the call.
         self.result(unsafe { wavetrain_release(self.0, batch, event) })
+    }
+
+    /// Lends memory for a batch of one field, behind an event or none.
+    pub fn lend(
+        &self,
+        data: u64,
+        bytes: u64,
+        event: Option<Event>,
+        tag: u64,
+    ) -> Result<(), Refusal> {
+        let target = Target { data: ptr::with_exposed_provenance_mut(data as usize), bytes };
+        let event = event.map_or(null_mut(), Event::as_raw);
+        let size = size_of::<Target>() as u32;
+        // SAFETY: the memory stays until the loader is closed; the event is destroyed later.
+        self.result(unsafe { wavetrain_lend(self.0, &target, 1, size, event, tag) })
     }
 
     /// A tensor for work on a stream.

@@ -18,6 +18,7 @@ pub mod header;
 pub mod hook;
 pub mod layers;
 pub mod lender;
+pub mod loans;
 pub mod mailbox;
 pub mod npy;
 pub mod oracle;

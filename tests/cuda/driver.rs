@@ -56,6 +56,7 @@ fn plain(name: &str) -> String {
         ("wavetrain::rooms::cuda::handles::DevicePointer", "u64"),
         ("wavetrain::rooms::cuda::handles::DeviceAttribute", "CUdevice_attribute"),
         ("wavetrain::rooms::cuda::handles::JitOption", "CUjit_option"),
+        ("wavetrain::rooms::cuda::handles::PointerAttribute", "CUpointer_attribute"),
         ("wavetrain::rooms::cuda::handles::Device", "i32"),
         ("wavetrain::rooms::cuda::handles::Context", "CUcontext"),
         ("wavetrain::rooms::cuda::handles::Stream", "CUstream"),
@@ -71,6 +72,7 @@ fn plain(name: &str) -> String {
         ("cuda_sys::cuda::cudaError_t", "CUresult"),
         ("cuda_sys::cuda::CUdevice_attribute_enum", "CUdevice_attribute"),
         ("cuda_sys::cuda::CUjit_option_enum", "CUjit_option"),
+        ("cuda_sys::cuda::CUpointer_attribute_enum", "CUpointer_attribute"),
     ];
     renamed.iter().fold(name.to_owned(), |name, (from, to)| name.replace(from, to))
 }
@@ -132,6 +134,7 @@ fn signatures() -> Vec<(&'static str, Vec<String>, Vec<String>)> {
         memcpy_dtod_async cuMemcpyDtoDAsync_v2(_, _, _, _);
         memcpy_dtoh cuMemcpyDtoH_v2(_, _, _);
         memset_d8_async cuMemsetD8Async(_, _, _, _);
+        pointer_get_attribute cuPointerGetAttribute(_, _, _);
         stream_create cuStreamCreateWithPriority(_, _, _);
         stream_destroy cuStreamDestroy_v2(_);
         stream_query cuStreamQuery(_);
@@ -183,6 +186,7 @@ fn handles_have_the_sizes_that_cuda_sys_declares() {
         Module = theirs::CUmodule,
         Function = theirs::CUfunction,
         DeviceAttribute = theirs::CUdevice_attribute,
+        PointerAttribute = theirs::CUpointer_attribute,
         JitOption = theirs::CUjit_option
     );
 }
@@ -209,8 +213,15 @@ fn options_have_the_values_that_cuda_sys_declares() {
         ERROR_LOG_BUFFER = CU_JIT_ERROR_LOG_BUFFER,
         ERROR_LOG_BUFFER_SIZE_BYTES = CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
     );
-    use theirs::{CUevent_flags, CUstream_flags};
+    use theirs::{CUevent_flags, CUmemorytype, CUpointer_attribute, CUstream_flags};
     let same = [
+        (
+            PointerAttribute::MEMORY_TYPE.0,
+            CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE as u32,
+        ),
+        // After CUDA 8, as are some entries.
+        (PointerAttribute::DEVICE_ORDINAL.0, 9),
+        (MEMORY_OF_DEVICE, CUmemorytype::CU_MEMORYTYPE_DEVICE as u32),
         (STREAM_NON_BLOCKING, CUstream_flags::CU_STREAM_NON_BLOCKING as u32),
         (EVENT_DEFAULT, CUevent_flags::CU_EVENT_DEFAULT as u32),
         (EVENT_DISABLE_TIMING, CUevent_flags::CU_EVENT_DISABLE_TIMING as u32),

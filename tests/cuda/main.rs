@@ -11,6 +11,7 @@ mod digests;
 mod driver;
 mod lend;
 mod lent_units;
+mod loans;
 mod named;
 mod pipeline;
 mod release;

@@ -18,7 +18,7 @@ use std::time::Duration;
 use wavetrain::abi::{LogHook, Stats};
 use wavetrain::config::{Config, DECODE_OFF, DECODE_ON, LOG_ERROR, THREADS_OWN, THREADS_PUMP};
 use wavetrain::cuda::entries::names;
-use wavetrain::cuda::handles::{Event, Stream};
+use wavetrain::cuda::handles::{DevicePointer, Event, Stream};
 use wavetrain::loader::{Loader, Pop};
 use wavetrain::os::SYSTEM;
 use wavetrain::status::Status;
@@ -48,6 +48,8 @@ const GIVING_BACK: [&str; 6] = [
 struct Consumer {
     stream: Stream,
     event: Event,
+    /// For batches, which it lends for some.
+    memory: DevicePointer,
 }
 
 /// What a life came to.
@@ -92,6 +94,11 @@ fn stream(loader: &Handle, uri: &str, consumer: &Consumer, outcome: &mut Outcome
     outcome.note(loader.push(uri, &all[..2 * SAMPLES]))?;
     let mut rest = all[2 * SAMPLES..].chunks(SAMPLES);
     for number in 0..5 {
+        // The batch may have a slot by now. What is lent waits for the next one, or the end.
+        if number == 1 && loader.stats().memories_lent == 0 {
+            let bytes = SAMPLES as u64 * CROP * CROP * 2;
+            outcome.note(loader.lend(consumer.memory.0, bytes, Some(consumer.event), 7))?;
+        }
         let batch = outcome.note(loader.try_pop(PATIENCE_NS))?;
         let view = loader.view(batch);
         check(&view);
@@ -184,7 +191,11 @@ fn sweep(
     };
     {
         let gpu = Gpu::new(&simulator, 0);
-        let consumer = Consumer { stream: gpu.stream(), event: gpu.event() };
+        let consumer = Consumer {
+            stream: gpu.stream(),
+            event: gpu.event(),
+            memory: gpu.memory(SAMPLES * (CROP * CROP * 2) as usize),
+        };
         gpu.driver.event_record(consumer.event, consumer.stream).unwrap();
         gpu.synchronize(consumer.stream);
         let config = tight(&Config {

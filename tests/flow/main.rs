@@ -17,6 +17,7 @@ mod host_hooks;
 mod idle;
 mod in_flight;
 mod kept;
+mod lend;
 mod life;
 mod mapped;
 mod os_seam;

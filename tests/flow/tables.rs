@@ -16,7 +16,7 @@ const BATCH: usize = 8;
 /// What came out: tags, and the bytes of each field, batch by batch.
 type Stream = Vec<(Vec<u64>, Vec<Vec<u8>>)>;
 
-fn field(name: &str, dtype: Dtype, extents: &[u64]) -> FieldSpec {
+pub fn field(name: &str, dtype: Dtype, extents: &[u64]) -> FieldSpec {
     let mut field = FieldSpec { sample_rank: extents.len() as u32, ..FieldSpec::BLANK };
     field.name[..name.len()].copy_from_slice(name.as_bytes());
     field.sample_shape[..extents.len()].copy_from_slice(extents);

@@ -27,7 +27,7 @@ type Facts = BTreeMap<String, i64>;
 /// Name in C, size, and the fields with their offsets.
 type Layout = (&'static str, usize, &'static [(&'static str, usize)]);
 
-fn rust_layouts() -> [Layout; 25] {
+fn rust_layouts() -> [Layout; 26] {
     macro_rules! layouts {
         ($($rust:ident: $c:literal),+ $(,)?) => {
             [$(($c, size_of::<$rust>(), $rust::FIELDS)),+]
@@ -40,6 +40,7 @@ fn rust_layouts() -> [Layout; 25] {
         SampleBox: "wavetrain_box",
         Sample: "wavetrain_sample",
         TableColumn: "wavetrain_column",
+        Target: "wavetrain_target",
         FieldSpec: "wavetrain_field",
         Tensor: "wavetrain_tensor",
         BatchInfo: "wavetrain_batch_view",
@@ -256,7 +257,7 @@ fn facts_of_lines(lines: &str) -> Facts {
 
 /// Structs that may grow at their end: the caller says how large its own are. All others lie in
 /// one of these, or in arrays that the caller walks.
-const GROWING: [&str; 11] = [
+const GROWING: [&str; 12] = [
     "wavetrain_tensor",
     "wavetrain_field",
     "wavetrain_error",
@@ -264,6 +265,7 @@ const GROWING: [&str; 11] = [
     "wavetrain_box",
     "wavetrain_sample",
     "wavetrain_column",
+    "wavetrain_target",
     "wavetrain_batch_view",
     "wavetrain_stats_view",
     "wavetrain_array_view",

@@ -107,6 +107,7 @@ fn poll(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
         };
     }
     progress |= kernels::poll(lock, engine)?;
+    progress |= poll_loans(lock, engine)?;
     Ok(progress | poll_slots(lock, engine)?)
 }
 
@@ -188,6 +189,22 @@ fn poll_slots(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
         state.slot_freed(lock.shared);
     });
     Ok(true)
+}
+
+/// Looks at the loans whose memory is not there yet.
+fn poll_loans(lock: &Lock, engine: &DeviceEngine) -> Result<bool, Fault> {
+    let fenced = lock.lock().device.loans;
+    let mut loans = 0;
+    for bit in bits(fenced) {
+        loans |= u64::from(engine.is_loan_over(bit)?) << bit;
+    }
+    let state = &mut *lock.lock();
+    state.device.loans &= !loans;
+    bits(loans).for_each(|loan| state.slots.open_loan(loan));
+    if loans != 0 {
+        state.place_came(lock.shared);
+    }
+    Ok(loans != 0)
 }
 
 /// Hands a slab to the device; if nothing in it is to be done, it is done.

@@ -8,6 +8,7 @@
 pub mod draws;
 pub mod epoch;
 mod feed;
+pub mod lend;
 pub mod read;
 mod structs;
 pub mod table;
@@ -35,6 +36,8 @@ use structs::{
 };
 
 // With the functions below: all that the header declares.
+#[cfg(feature = "internals")]
+pub use lend::wavetrain_lend;
 #[cfg(feature = "internals")]
 pub use read::wavetrain_read_into;
 #[cfg(feature = "internals")]
@@ -334,6 +337,8 @@ pub unsafe extern "C" fn wavetrain_batch_info(
             digests: view.digests.map_or(ptr::null(), |(digests, _)| digests.as_ptr()),
             digest: view.digests.map_or(0, |(_, sum)| sum),
             name: of.name_nul().as_ptr().cast(),
+            lend_tag: view.lend_tag.unwrap_or(0),
+            is_lent: u32::from(view.lend_tag.is_some()),
             ..BatchInfo::EMPTY
         };
         // SAFETY: `info` is NULL or as the header says.
