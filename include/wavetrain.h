@@ -1300,7 +1300,8 @@ typedef struct wavetrain_config {
      * takes no memory. Up to 1,024. [8] */
     uint32_t n_readers;
     /* n: batches lie in memory that is lent alone, n of them at a time, and n_batch_slots does
-     * not count. 0: lent memory, n_batch_slots at a time, goes before the slots. Up to 64. [0] */
+     * not count. 0: lent memory, n_batch_slots at a time, goes before the slots. The tool lends
+     * nothing, and has no flag for it. [0] */
     uint32_t lent_slots;
     uint32_t trace_events; /* Places in the ring of events. Not built yet. [0] */
     uint32_t max_indices_per_sample; /* Most indices in the lists of a sample. Not built yet. [0] */

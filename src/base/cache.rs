@@ -132,6 +132,12 @@ impl Cache {
         self.ages.first()
     }
 
+    /// Whether so many slots are not pinned.
+    pub fn has_unpinned(&self, count: usize) -> bool {
+        let slots = core::iter::successors(self.ages.first(), |slot| self.ages.next(*slot));
+        slots.take(count).count() == count
+    }
+
     /// Removes the slot's key; the slot stays where it is in age.
     pub fn forget(&mut self, slot: u32) {
         if !self.slots[slot as usize].keyed {

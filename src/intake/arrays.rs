@@ -303,10 +303,18 @@ impl Arrays {
         self.cache.pin(slot.0, count);
     }
 
-    /// Takes `count` pins back.
-    pub fn unpin(&mut self, slot: ArraySlot, count: u32) {
+    /// Takes `count` pins back; whether they were the last.
+    pub fn unpin(&mut self, slot: ArraySlot, count: u32) -> bool {
         self.cache.unpin(slot.0, count);
-        self.uses_ended += u64::from(self.cache.pins(slot.0) == 0);
+        let is_last = self.cache.pins(slot.0) == 0;
+        self.uses_ended += u64::from(is_last);
+        is_last
+    }
+
+    /// Whether an entry that nobody pins is left over where another one is pinned: `slot`, or any.
+    pub fn leaves_one(&self, slot: Option<ArraySlot>) -> bool {
+        let is_pinned = slot.is_some_and(|slot| self.cache.pins(slot.0) > 0);
+        self.cache.has_unpinned(if is_pinned { 1 } else { 2 })
     }
 
     /// How often the last use of an entry ended.

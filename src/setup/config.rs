@@ -393,8 +393,9 @@ macro_rules! config_table {
         /// and takes no memory.
         n_readers: u32 = 8, [0, READERS_MAX] => Count "calls of read_into that work at a time";
         /// n: batches lie in memory that is lent alone, n of them at a time, and n_batch_slots does
-        /// not count. 0: lent memory, n_batch_slots at a time, goes before the slots.
-        lent_slots: u32 = 0, [0, 64] => Count "batches in lent memory alone; 0 = slots";
+        /// not count. 0: lent memory, n_batch_slots at a time, goes before the slots. The tool
+        /// lends nothing, and has no flag for it.
+        lent_slots: u32 = 0, [0, 64];
         /// Places in the ring of events. Not built yet.
         trace_events: u32 = 0, {unbuilt};
         /// Most indices in the lists of a sample. Not built yet.

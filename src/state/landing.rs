@@ -58,7 +58,7 @@ impl State {
             }
             done += at - begin;
             if head.array != ArraySlot::NONE {
-                self.arrays.unpin(head.array, at - begin);
+                self.unpin_array(head.array, at - begin);
             }
             if let Some(part) = part {
                 self.device.slabs.add_chunks(part.slab, head.slot, (at - begin) as u64);
@@ -96,7 +96,7 @@ impl State {
         }
         let codec = shared.array_record(task.array).codec_place();
         shared.stats.chunks_decoded_on_device[codec].fetch_add(1, Relaxed);
-        self.arrays.unpin(task.array, 1);
+        self.unpin_array(task.array, 1);
         if self.slots.sub_remaining(task.slot, 1) {
             self.complete_slot(shared, task.slot);
         }

@@ -7,7 +7,7 @@
 
 use crate::base::arena::{Carver, Table};
 use crate::base::bill::Item;
-use crate::base::indexes::Lane;
+use crate::base::indexes::{ArraySlot, Lane};
 use crate::base::math::index;
 use crate::base::shelf::Shelf;
 use crate::intake::queue::Queue;
@@ -159,6 +159,12 @@ impl State {
     pub fn want_plan(&mut self, is_so: bool) {
         self.plan_wanted[Lane::Samples as usize] |= is_so;
         self.plan_wanted[Lane::Readers as usize] |= is_so && self.readers.has_boxes();
+    }
+
+    /// `count` uses of an array are over. A box of a reader may wait for its entry.
+    pub fn unpin_array(&mut self, array: ArraySlot, count: u32) {
+        let is_last = self.arrays.unpin(array, count);
+        self.plan_wanted[Lane::Readers as usize] |= is_last && self.readers.has_boxes();
     }
 
     /// The same as a wave of a lane goes on: a stream without samples does not wait for one of

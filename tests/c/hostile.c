@@ -605,6 +605,29 @@ static void check_reads(wavetrain_loader loader) {
 #undef READ
 }
 
+/* lend with whatever is no memory for a batch: nothing is written. */
+static void check_lends(wavetrain_loader loader) {
+    static float block[64];
+    const wavetrain_target good = { block, sizeof block };
+    const uint32_t size = sizeof good;
+    CHECK_STATUS(wavetrain_lend(loader, NULL, 1, size, NULL, 0), WAVETRAIN_INVALID);
+    const uint32_t counts[] = { 0, 2, UINT32_MAX }, sizes[] = { 0, 1, 8, UINT32_MAX };
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        CHECK_STATUS(wavetrain_lend(loader, &good, counts[i], size, NULL, 0), WAVETRAIN_INVALID);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        CHECK_STATUS(wavetrain_lend(loader, &good, 1, sizes[i], NULL, 0), WAVETRAIN_INVALID);
+    const wavetrain_target targets[] = { { NULL, UINT64_MAX },
+                                         { block, 0 },
+                                         { block, sizeof block },
+                                         { block, UINT64_MAX },
+                                         { (char *)block + 1, UINT32_MAX },
+                                         { (void *)UINTPTR_MAX, 1 },
+                                         { (void *)(UINTPTR_MAX - 3), UINT64_MAX } };
+    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++)
+        CHECK_STATUS(wavetrain_lend(loader, &targets[i], 1, size, NULL, 0), WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_lend(0, &good, 1, size, NULL, 0), WAVETRAIN_SHUTDOWN);
+}
+
 static void check_tables(wavetrain_loader loader) {
     static const int64_t begin[] = { 1, 2, 3 }, far[] = { INT64_MAX, 2, 3 };
     static const uint64_t shape[] = { BOX, BOX, BOX }, flat[] = { BOX, 0, BOX };
@@ -748,6 +771,7 @@ static void check_stream(uint32_t thread_mode) {
     check_samples(loader);
     check_tables(loader);
     check_reads(loader);
+    check_lends(loader);
     CHECK_STATUS(wavetrain_close(loader, UINT64_MAX, NULL), WAVETRAIN_OK);
 }
 

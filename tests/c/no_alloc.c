@@ -108,6 +108,21 @@ static void read_one(wavetrain_loader loader, uint64_t number) {
           row_is_cube(&view, 0, seed, asked.at[0], asked.at[1], asked.at[2], BOX));
 }
 
+/* Every third batch goes to memory of the program. A batch that was begun before has a slot. */
+static void lend_one(wavetrain_loader loader, uint64_t number) {
+    static float block[SAMPLES * BOX * BOX * BOX];
+    const wavetrain_target target = { block, sizeof block };
+    wavetrain_stats_view stats;
+    stats.struct_size = sizeof stats;
+    CHECK_STATUS(wavetrain_stats(loader, &stats), WAVETRAIN_OK);
+    if (number % 3 == 0 && stats.memories_lent == 0)
+        CHECK_STATUS(wavetrain_lend(loader, &target, 1, sizeof target, NULL, number),
+                     WAVETRAIN_OK);
+    else if (stats.memories_lent == 1)
+        CHECK_STATUS(wavetrain_lend(loader, &target, 1, sizeof target, NULL, number),
+                     WAVETRAIN_INVALID);
+}
+
 int main(int argc, char **argv) {
     static char output[4096];
     CHECK(argc >= 3);
@@ -135,10 +150,11 @@ int main(int argc, char **argv) {
     if (filtered)
         forbid_memory();
     const uint64_t calls_before = atomic_load(&alloc_calls);
-    uint64_t next = 0, seen[KINDS] = { 0 }, failed = 0;
+    uint64_t next = 0, seen[KINDS] = { 0 }, failed = 0, lent = 0;
     wavetrain_batch held = 0;
     for (uint64_t number = 0; number < batches; number++) {
         push_some(loader, &next, batches * SAMPLES);
+        lend_one(loader, number);
         read_one(loader, number * 7);
         wavetrain_batch batch;
         CHECK_OK(wavetrain_pop(loader, LONG_NS, &batch, &error), error);
@@ -150,6 +166,7 @@ int main(int argc, char **argv) {
             check_row(&view, row, seen);
         }
         failed += view.failed_samples;
+        lent += view.is_lent;
         /* One batch stays held while the next is popped. */
         if (held != 0)
             CHECK_STATUS(wavetrain_release(loader, held, NULL), WAVETRAIN_OK);
@@ -168,6 +185,7 @@ int main(int argc, char **argv) {
     CHECK(failed > seen[ABSENT] + seen[OUTSIDE] && stats.chunks_missing > 0);
     CHECK(stats.array_meta_misses > VOLUMES + 2 && stats.shard_index_misses > 300);
     CHECK(stats.files_opened > 300);
+    CHECK(lent > batches / 10 && lent < batches);
     CHECK(calls_after == calls_before);
     printf("%llu batches, %llu failed samples, %llu files opened, 0 allocations\n",
            (unsigned long long)batches, (unsigned long long)failed,

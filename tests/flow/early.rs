@@ -4,9 +4,12 @@
 //!
 //! Reads of chunks wait at a gate until so many are in flight at a time.
 
-use crate::common::drive::{Dice, Job, PATIENCE_NS, first_failure, stream_through, tag};
+use crate::common::drive::{
+    Dice, Job, PATIENCE_NS, check_batch, first_failure, stream_through, tag,
+};
 use crate::common::fixtures::Scratch;
 use crate::common::hook;
+use crate::common::read_boxes::check_each;
 use crate::common::store::zstd_frame;
 use crate::common::synth::{Meta, chunk_bytes, chunk_job, shard_bytes};
 use std::ffi::{CStr, c_char, c_void};
@@ -15,8 +18,9 @@ use std::path::PathBuf;
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 use wavetrain::abi::{FILE_FAILED, FilesHook};
+use wavetrain::base::limits::EDGE_RUNS_MAX;
 use wavetrain::config::{Config, ON_ERROR_SKIP};
-use wavetrain::loader::{Loader, Request};
+use wavetrain::loader::{Loader, Pop, Request};
 use wavetrain::os::SYSTEM;
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
@@ -138,6 +142,14 @@ fn config(samples_per_batch: usize) -> Config {
     }
 }
 
+/// The least budget that a config can have.
+fn least_bytes(config: &Config) -> u64 {
+    let config = Config { max_host_memory_bytes: 1, ..*config };
+    let failure = Loader::open_on(&SYSTEM, &config).err().unwrap();
+    let least = failure.text.as_str().split("at least ").nth(1).unwrap();
+    least.split_whitespace().next().unwrap().parse().unwrap()
+}
+
 #[test]
 fn chunks_of_batches_that_have_no_memory_are_read_while_the_batch_in_turn_waits() {
     let scratch = Scratch::new();
@@ -176,11 +188,7 @@ fn whatever_is_read_early_every_batch_comes_with_the_least_memory_and_few_waves(
             max_chunk_uncompressed_bytes: 4096,
             ..crate::common::drive::config(Dtype::U16, &[rows * 4, 16], samples)
         });
-        config.max_host_memory_bytes = 1;
-        let failure = Loader::open_on(&SYSTEM, &config).err().unwrap();
-        let least = failure.text.as_str().split("at least ").nth(1).unwrap();
-        let least = least.split_whitespace().next().unwrap();
-        config.max_host_memory_bytes = least.parse().unwrap();
+        config.max_host_memory_bytes = least_bytes(&config);
         let want = |first: u64| -> Vec<u8> {
             let element = |y: u64, x: u64| {
                 let (chunk, within) = (4 * (y / 4) + x / 4, 4 * (y % 4) + x % 4);
@@ -249,6 +257,88 @@ fn a_missing_chunk_of_a_later_batch_reads_as_the_fill_value() {
     let loader = Loader::open_on(&SYSTEM, &config).unwrap();
     stream_through(&loader, &config, &jobs, 0);
     assert_eq!(loader.stats().unwrap().chunks_missing, 1);
+    loader.close(PATIENCE_NS).unwrap();
+}
+
+/// Reads a box while a batch is held, and others are read early.
+fn check_read_beside(loader: &Loader, config: &Config, samples: &[Job], read: &Job) {
+    let requests: Vec<_> = samples.iter().enumerate().map(|(n, job)| job.request(n)).collect();
+    assert_eq!(loader.push(&requests, 0).unwrap(), samples.len());
+    for (number, job) in samples.iter().enumerate() {
+        let Pop::Batch(batch) = loader.pop(PATIENCE_NS).unwrap() else { panic!("no batch") };
+        check_batch(config, &batch, std::slice::from_ref(job), number);
+        // Long enough for what is read early.
+        std::thread::sleep(Duration::from_millis(if number < 3 { 50 } else { 0 }));
+        check_each(loader, 2, std::slice::from_ref(read));
+    }
+}
+
+/// The same with boxes of two arrays in turns and a box of a third.
+fn check_third(uris: &[String; 3], config: Config, job: impl Fn(&str) -> Job) {
+    let gate = Gate::of(1, "");
+    let config = gate.hooked(Config { n_batch_slots: 1, ..config });
+    let loader = Loader::open_on(&SYSTEM, &config).unwrap();
+    let samples: Vec<Job> = (0..12).map(|number| job(&uris[number % 2])).collect();
+    check_read_beside(&loader, &config, &samples, &job(&uris[2]));
+    loader.close(PATIENCE_NS).unwrap();
+}
+
+#[test]
+fn a_box_of_another_array_is_read_while_later_batches_have_all_that_they_may() {
+    let scratch = Scratch::new();
+    let uris = ["a", "b", "c"].map(|name| {
+        let uri = Meta::u16(&[ROWS * 4, 16], &[4, 4], None).write(&scratch, name, None);
+        fs::create_dir_all(scratch.path(name).join("c/0")).unwrap();
+        fs::write(scratch.path(name).join("c/0/0"), chunk_bytes(0)).unwrap();
+        uri
+    });
+    for n_array_meta_cache in [1, 2, 3] {
+        let config = Config { n_array_meta_cache, ..config(1) };
+        check_third(&uris, config, |uri| chunk_job(uri, [0, 0], Some(0)));
+    }
+}
+
+#[test]
+fn a_box_of_a_grid_that_takes_all_rows_is_read_beside_early_batches_of_another() {
+    let scratch = Scratch::new();
+    // As many runs as an array may have, with that of the other axis.
+    let edges: Vec<u64> = (1..EDGE_RUNS_MAX as u64).map(|cell| 1 + cell % 2).collect();
+    let grid: &'static str = format!("[{edges:?},[[4,4]]]").leak();
+    let uris = ["a", "b", "c"].map(|name| {
+        let meta = Meta::u16(&[edges.iter().sum(), 16], &[4, 4], None);
+        Meta { edges: Some(grid), ..meta }.write(&scratch, name, None)
+    });
+    let config = Config { n_array_meta_cache: 8, ..config(1) };
+    check_third(&uris, config, |uri| chunk_job(uri, [0, 0], None));
+}
+
+#[test]
+fn a_box_of_the_largest_chunk_is_read_while_early_batches_have_staging() {
+    let scratch = Scratch::new();
+    let codecs = r#",{"name":"zstd","configuration":{"level":3,"checksum":true}}"#;
+    let mut dice = Dice(7);
+    let noise: Vec<u8> = (0..1_000_000).map(|_| dice.range(0, 256) as u8).collect();
+    let large = Meta { codecs, ..Meta::u16(&[500, 1000], &[500, 1000], None) };
+    let large = large.write(&scratch, "large", Some(&zstd_frame(&noise)));
+    let third = Job::new(&large, (vec![0, 0], vec![500, 1000]), noise.clone());
+    let small = Meta::u16(&[ROWS * 64, 128], &[64, 128], None).write(&scratch, "small", None);
+    for y in 0..ROWS {
+        let folder = scratch.path("small").join("c").join(y.to_string());
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("0"), &noise[..16_384]).unwrap();
+    }
+    let gate = Gate::of(1, "");
+    let mut config = gate.hooked(Config {
+        n_batch_slots: 1,
+        n_io_threads: 32,
+        max_chunk_uncompressed_bytes: 1_000_000,
+        ..crate::common::drive::config(Dtype::U16, &[64, 128], 1)
+    });
+    config.max_host_memory_bytes = least_bytes(&config);
+    let loader = Loader::open_on(&SYSTEM, &config).unwrap();
+    let span = |y: i64| (vec![64 * y, 0], vec![64 * y + 64, 128]);
+    let jobs = (0..ROWS as i64).map(|y| Job::new(&small, span(y), noise[..16_384].to_vec()));
+    check_read_beside(&loader, &config, &jobs.collect::<Vec<_>>(), &third);
     loader.close(PATIENCE_NS).unwrap();
 }
 

@@ -25,7 +25,7 @@ use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// The share of the staging, one part in so many, that early batches leave to callers that read
-/// boxes.
+/// boxes, or more, where a chunk may take more.
 const READERS_SHARE: u64 = 2;
 
 impl Planner {
@@ -138,7 +138,9 @@ impl Planner {
         });
         // A caller that reads a box finds room for its chunks, whoever holds batches.
         let is_left = self.is_early(count) && shared.settings.config.n_readers > 0;
-        let reserve = if is_left { shared.geometry.slab_bytes / READERS_SHARE } else { 0 };
+        let most = shared.settings.chunk_staging_bytes();
+        let reserve = most.max(shared.geometry.slab_bytes / READERS_SHARE);
+        let reserve = if is_left { reserve } else { 0 };
         let taken = lock.lock().waves.ring.take_beside(slab_bytes, reserve);
         let Some((interval, slab_start)) = taken else { return false };
         let reads = self.write_reads(shared, wave, data, slab_start);

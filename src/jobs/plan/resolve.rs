@@ -48,7 +48,11 @@ impl Planner {
             true => (self.target.as_bytes(), hash_bytes(self.target.as_bytes())),
             false => queue.uri(queued),
         };
+        let is_held_up = self.waits_for_pops(lock.shared, state, &current);
         let Some(array) = state.arrays.find(uri, hash) else {
+            if is_held_up && !state.arrays.leaves_one(None) {
+                return false;
+            }
             let loaded = state.arrays.load(uri, hash, None);
             if let Some(array) = loaded {
                 // Loading ahead must not take its place before it was used.
@@ -77,6 +81,15 @@ impl Planner {
         true
     }
 
+    /// Whether what a batch takes may be held until the program has popped those before it: it has
+    /// no memory yet. A program that reads a box first must not wait for that: one entry for an
+    /// array is left to readers, and the tables that arrays take rows of are left to them whole,
+    /// because a box may be of an array that takes them all.
+    fn waits_for_pops(&self, shared: &Shared, state: &State, current: &Current) -> bool {
+        let has_readers = shared.settings.config.n_readers > 0;
+        self.lane == Lane::Samples && has_readers && state.slots.is_early(current.slot)
+    }
+
     /// Begins the group with an array that is loaded, once its version was looked at; whether it
     /// began, or failed.
     fn use_array(
@@ -87,7 +100,14 @@ impl Planner {
         array: ArraySlot,
     ) -> bool {
         let state = &mut *guard;
-        let is_each = lock.shared.store.row.shows_changes;
+        let shared = lock.shared;
+        let has_rows = || !state.arrays.records.read(array.at()).edges.is_empty();
+        if self.waits_for_pops(shared, state, &current)
+            && (!state.arrays.leaves_one(Some(array)) || has_rows())
+        {
+            return false;
+        }
+        let is_each = shared.store.row.shows_changes;
         match state.arrays.may_use(array, current.turn, is_each) {
             Ok(true) => {}
             Ok(false) => {
@@ -102,7 +122,7 @@ impl Planner {
         }
         // The first use of a load is the lookup that missed.
         let is_hit = state.arrays.mark_used(array) as u64;
-        lock.shared.stats.array_meta_hits.fetch_add(is_hit, Relaxed);
+        shared.stats.array_meta_hits.fetch_add(is_hit, Relaxed);
         state.arrays.pin(array, 1);
         (current.array, current.array_id) = (array, state.arrays.id(array));
         self.record = state.arrays.records.read(array.at());

@@ -296,7 +296,7 @@ impl Planner {
         assert!(self.merge.is_empty() && current.group_first < current.group_limit);
         let state = &mut *lock.lock();
         if is_pinned && current.array != ArraySlot::NONE {
-            state.arrays.unpin(current.array, 1);
+            state.unpin_array(current.array, 1);
         }
         current.group_first = current.group_limit;
         (current.phase, current.is_alias) = (Phase::Resolve, false);
