@@ -484,30 +484,43 @@ fn span(choices: &mut Choices<'_>, places: u64, pad: Pad) -> (i64, i64, i64, u64
     (begin + shift, end + shift, step, extent)
 }
 
+/// Strides of elements row by row.
+pub fn row_major(shape: &[u64], bytes: i64) -> Vec<i64> {
+    let (mut strides, mut packed) = (vec![0; shape.len()], bytes);
+    for axis in (0..shape.len()).rev() {
+        strides[axis] = packed;
+        packed *= shape[axis].max(1) as i64;
+    }
+    strides
+}
+
+/// Strides of elements in any order of the axes, apart by any number of bytes, times any of
+/// `signs`.
+pub fn scattered(choices: &mut Choices<'_>, shape: &[u64], bytes: i64, signs: &[i64]) -> Vec<i64> {
+    let mut strides = vec![0; shape.len()];
+    let mut left: Vec<usize> = (0..shape.len()).collect();
+    let mut stride = bytes;
+    while !left.is_empty() {
+        let axis = left.remove(choices.below(left.len() as u64) as usize);
+        stride += choices.one_of(&[0, 0, 0, 1, 3, 8]);
+        strides[axis] = stride * choices.one_of(signs);
+        stride *= shape[axis].max(1) as i64;
+    }
+    strides
+}
+
 /// A tensor of any strides, and the image that it is.
 fn tensor(choices: &mut Choices<'_>, dtype: Dtype, shape: Vec<u64>) -> (Image, Fed) {
     let (bytes, rank) = (dtype.bytes() as i64, shape.len());
     let elements: u64 = shape.iter().product();
-    let mut row_major = vec![0; rank];
-    let mut packed = bytes;
-    for axis in (0..rank).rev() {
-        row_major[axis] = packed;
-        packed *= shape[axis].max(1) as i64;
-    }
+    let row_major = row_major(&shape, bytes);
     let mut strides = row_major.clone();
     match choices.below(4) {
         0 => strides.fill(0),
         1 => {}
         _ => {
-            let mut left: Vec<usize> = (0..rank).collect();
-            let mut stride = bytes;
-            while !left.is_empty() {
-                let axis = left.remove(choices.below(left.len() as u64) as usize);
-                // Apart by any number of bytes, downwards, or again and again the same.
-                stride += choices.one_of(&[0, 0, 0, 1, 3, 8]);
-                strides[axis] = stride * choices.one_of(&[1, -1, 1, -1, 0]);
-                stride *= shape[axis].max(1) as i64;
-            }
+            // Downwards too, or again and again the same.
+            strides = scattered(choices, &shape, bytes, &[1, -1, 1, -1, 0]);
         }
     }
     let steps = if strides.iter().all(|stride| *stride == 0) { &row_major } else { &strides };

@@ -1,14 +1,14 @@
 //! What the contract of include/wavetrain.h says of one loader: which batches are to come, which
 //! are held, which tensors live, and what a call may return.
 //!
-//! In: the samples that push took, and the calls that only need the loader (pop, flush, release,
-//! dlpack and deleters).
+//! In: the samples that push took, and the calls that only need the loader (pop, flush, lend,
+//! release, dlpack and deleters).
 //! Out: a panic where the library and the contract differ.
 
 use super::box_model::{BoxModel, FieldModel, Painted};
 use std::collections::VecDeque;
 use std::ptr::null_mut;
-use wavetrain::abi::{BatchInfo, Error};
+use wavetrain::abi::{BatchInfo, Error, Target};
 use wavetrain::base::limits::{RANK_MAX, TENSORS_PER_SLOT};
 use wavetrain::batch::dlpack::{DEVICE_CPU, DlManagedTensor, DlManagedTensorVersioned, DlTensor};
 use wavetrain::batch::exports::{VERSION as DLPACK_VERSION, data_type};
@@ -63,6 +63,14 @@ pub struct Held {
     pub fields: Vec<(*const u8, Vec<u8>)>,
     /// Each with its field.
     pub tensors: Vec<(Tensor, usize)>,
+    /// What it lies in, if that is lent.
+    loan: Option<Loan>,
+}
+
+/// Memory that is lent for a batch: of each field a heap block of just the bytes that it takes.
+pub struct Loan {
+    tag: u64,
+    blocks: Vec<Vec<u8>>,
 }
 
 /// An exported tensor.
@@ -127,6 +135,8 @@ pub struct Loader {
     pub held: Vec<Held>,
     /// Released batches that tensors keep.
     pub exported: Vec<Held>,
+    /// Memory that no popped batch lies in, in the order in which batches take it.
+    pub lent: VecDeque<Loan>,
     pub batches: u64,
     /// Samples that were pushed since open or reset.
     pub pushed: u64,
@@ -231,9 +241,109 @@ impl Loader {
         for number in 0..self.fields.len() {
             fields.push(self.check_field(token, number, &samples));
         }
-        self.held.push(Held { token, samples, fields, tensors: Vec::new() });
+        let loan = self.take_loan(token, &fields);
+        self.held.push(Held { token, samples, fields, tensors: Vec::new(), loan });
         self.batches += 1;
-        assert!(self.kept() <= self.config.n_batch_slots as usize);
+        let own = if self.config.lent_slots > 0 { 0 } else { self.config.n_batch_slots };
+        assert!(self.kept() - self.kept_loans() <= own as usize);
+    }
+
+    /// The memory that a popped batch lies in, if it is lent; its fields are where they must be.
+    fn take_loan(&mut self, token: u64, fields: &[(*const u8, Vec<u8>)]) -> Option<Loan> {
+        let mut loans = (0..fields.len() as u32).map(|number| {
+            let mut info = BatchInfo::EMPTY;
+            // SAFETY: the struct is whole.
+            assert_eq!(unsafe { wavetrain_batch_info(self.handle, token, number, &mut info) }, 0);
+            (info.is_lent, info.lend_tag)
+        });
+        let (is_lent, tag) = loans.next().expect("a field");
+        assert!(loans.all(|loan| loan == (is_lent, tag)) && is_lent < 2);
+        if is_lent == 0 {
+            let is_own = |(data, _): &(*const u8, _)| (*data as usize).is_multiple_of(256);
+            assert!(tag == 0 && self.config.lent_slots == 0 && fields.iter().all(is_own));
+            return None;
+        }
+        let loan = self.lent.pop_front().expect("memory that nobody lent");
+        let places = loan.blocks.iter().map(|block| block.as_ptr());
+        assert!(tag == loan.tag && places.eq(fields.iter().map(|(data, _)| *data)));
+        Some(loan)
+    }
+
+    /// Loans that a popped batch or a tensor keeps.
+    fn kept_loans(&self) -> usize {
+        self.held.iter().chain(&self.exported).filter(|held| held.loan.is_some()).count()
+    }
+
+    /// Memories that are lent and not given back.
+    pub fn loans(&self) -> usize {
+        self.lent.len() + self.kept_loans()
+    }
+
+    /// Lends memory for a batch.
+    pub fn lend(&mut self, tag: u64) {
+        let samples = self.config.samples_per_batch as usize;
+        let bytes = self.fields.iter().map(|field| samples * field.sample_bytes());
+        let mut blocks: Vec<Vec<u8>> = bytes.map(|bytes| vec![0x5A; bytes]).collect();
+        let target = |block: &mut Vec<u8>| Target {
+            data: block.as_mut_ptr().cast(),
+            bytes: block.len() as u64,
+        };
+        let targets: Vec<Target> = blocks.iter_mut().map(target).collect();
+        let (count, size) = (targets.len() as u32, size_of::<Target>() as u32);
+        // SAFETY: the memory stays until it is given back.
+        let code =
+            unsafe { wavetrain_lend(self.handle, targets.as_ptr(), count, size, null_mut(), tag) };
+        let most = if self.config.lent_slots > 0 {
+            self.config.lent_slots
+        } else {
+            self.config.n_batch_slots
+        };
+        let expected = match self.loans() == most as usize {
+            _ if self.is_closing => Status::Shutdown,
+            true => Status::Again,
+            false => Status::Ok,
+        };
+        assert_eq!(code, expected as i32, "lend of {} of {most}", self.loans());
+        if code == 0 {
+            self.lent.push_back(Loan { tag, blocks });
+        }
+    }
+
+    /// Lends what no batch can lie in: all is refused, and stays the program's.
+    pub fn lend_nothing(&self, wild: u64) {
+        let field = &self.fields[0];
+        let bytes = self.config.samples_per_batch as usize * field.sample_bytes();
+        let mut block = vec![0x5A; bytes + 8];
+        let data = block.as_mut_ptr();
+        let of = |data: *mut u8, bytes: u64| Target { data: data.cast(), bytes };
+        let (good, count) = (of(data, bytes as u64), self.fields.len() as u32);
+        let wrong = [
+            of(data, bytes as u64 - 1),
+            of(null_mut(), u64::MAX),
+            of(data, u64::MAX),
+            of(data.wrapping_add(1 + (wild as usize % 7)), bytes as u64),
+        ];
+        // Of fields of single bytes any address will do.
+        let wrong = &wrong[..if field.bytes.is_multiple_of(8) { 4 } else { 3 }];
+        let lend = |target: &Target, count: u32, size: usize| {
+            let target = std::ptr::from_ref(target);
+            // SAFETY: the first target is refused, or their number or size is.
+            unsafe { wavetrain_lend(self.handle, target, count, size as u32, null_mut(), 0) }
+        };
+        for target in wrong {
+            assert_eq!(lend(target, count, size_of::<Target>()), Status::Invalid as i32);
+        }
+        for (count, size) in [(count + 1, 16), (0, 16), (u32::MAX, 16), (count, 7), (count, 0)] {
+            assert_eq!(lend(&good, count, size), Status::Invalid as i32);
+        }
+        assert!(block.iter().all(|byte| *byte == 0x5A));
+        if let Some(loan) = self.lent.front()
+            && self.fields.len() == 1
+        {
+            let first = of(loan.blocks[0].as_ptr().cast_mut(), bytes as u64);
+            let known = if self.is_closing { Status::Shutdown } else { Status::Invalid };
+            assert_eq!(lend(&first, 1, size_of::<Target>()), known as i32);
+        }
     }
 
     /// Checks what a popped batch holds of a field. Where it is, and a copy.
@@ -251,7 +361,6 @@ impl Loader {
             (samples.len() as u64, &field.shape[..])
         );
         assert_eq!(info.bytes as usize, samples.len() * field.sample_bytes());
-        assert!(info.data.is_aligned() && (info.data as usize).is_multiple_of(256));
         let extents = rank.max(1);
         // SAFETY: the batch is held, so its pointers are alive and of these lengths.
         let (bytes, tags, statuses, filled_shape, name) = unsafe {
@@ -392,6 +501,9 @@ impl Loader {
             false => PATIENCE_NS,
         };
         for _ in 0..STEPS_MAX {
+            if self.config.lent_slots > 0 && self.lent.is_empty() {
+                self.lend(u64::MAX);
+            }
             complete_reads(self.handle);
             let is_idle = is_pump && wavetrain_pump(self.handle, 0) == Status::Again as i32;
             let status = self.pop(timeout);

@@ -62,6 +62,8 @@ mod oracle;
 mod packed;
 #[path = "../fuzz/bodies/plan.rs"]
 mod plan;
+#[path = "../fuzz/reads.rs"]
+mod reads;
 #[path = "../fuzz/bodies/selection.rs"]
 mod selection;
 #[path = "../fuzz/bodies/shard_index.rs"]

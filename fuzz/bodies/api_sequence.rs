@@ -17,6 +17,7 @@ use super::loader_model::{
 };
 use super::memory_store::{Array, BAD_URIS, DAMAGES, Damage, Server, world};
 use super::oracle::{Image, Pad, cast, has_cast};
+use super::reads::Read;
 use super::sources::{self, Place};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -199,7 +200,9 @@ impl Session<'_> {
             _ => match self.choices.below(8) {
                 0 => self.status_str(),
                 1..=4 => self.export(),
-                _ => self.delete_tensor(),
+                5..=6 => self.delete_tensor(),
+                _ if self.choices.rarely(2) => self.lend(),
+                _ => self.read(),
             },
         }
     }
@@ -242,6 +245,13 @@ impl Session<'_> {
         config.chunk_cache_bytes = choices.one_of(&[0, 0, 65_536]);
         // No choice of its own: files of before mean what they meant.
         config.digest = u32::from(config.lookahead_samples == 5);
+        let is_small = config.n_array_meta_cache == 1;
+        config.lent_slots = if is_small && config.lookahead_samples == 9 { 2 } else { 0 };
+        config.n_readers = match config.n_batch_slots {
+            1 => 1,
+            3 if is_small => 0,
+            _ => config.n_readers,
+        };
         config.on_error = choices.below(2) as u32;
         config.drop_last = u32::from(choices.rarely(4));
         config.missing_chunks = u32::from(choices.rarely(5));
@@ -513,6 +523,7 @@ impl Session<'_> {
             ready: VecDeque::new(),
             held: Vec::new(),
             exported: Vec::new(),
+            lent: VecDeque::new(),
             batches: 0,
             pushed: 0,
             is_flushed: false,
@@ -615,9 +626,11 @@ impl Session<'_> {
                 wavetrain_dlpack(handle, 1, 0, null_mut(), &mut versioned),
                 wavetrain_dlpack_legacy(handle, 1, 0, null_mut(), &mut legacy),
                 wavetrain_read_done(handle, self.completed.1, 0),
+                wavetrain_lend(handle, null(), 1, 16, null_mut(), 0),
+                wavetrain_read_into(handle, null(), 1, null_mut(), 0, null(), 0, &mut why),
             ]
         };
-        assert_eq!(codes, [Status::Shutdown as i32; 15]);
+        assert_eq!(codes, [Status::Shutdown as i32; 17]);
         host_job(std::ptr::without_provenance_mut(handle as usize));
         assert_eq!((taken, batch), (77, 77));
         check_error(&why, Status::Shutdown as i32);
@@ -817,6 +830,7 @@ impl Session<'_> {
         assert_eq!(code, 0);
         loader.open.clear();
         loader.ready.clear();
+        loader.lent.clear();
         (loader.batches, loader.failure, loader.is_flushed) = (0, None, false);
         loader.pushed = 0;
     }
@@ -847,6 +861,67 @@ impl Session<'_> {
             // SAFETY: there is no event.
             let code = unsafe { wavetrain_release(loader.handle, token, null_mut()) };
             assert_eq!(code, Status::Invalid as i32);
+        }
+    }
+
+    /// Lends memory for a batch, or what is none.
+    fn lend(&mut self) {
+        let Some(at) = self.pick() else { return };
+        let wild = self.choices.long();
+        match wild % 4 {
+            0 => self.loaders[at].lend_nothing(wild),
+            _ => self.loaders[at].lend(wild),
+        }
+    }
+
+    /// Reads a box into memory of the program.
+    fn read(&mut self) {
+        let Some(at) = self.pick() else { return };
+        let timeout = self.timeout();
+        let loader = &self.loaders[at];
+        let (handle, config) = (loader.handle, loader.config);
+        let (fields, is_closing) = (loader.fields.clone(), loader.is_closing);
+        self.read_box((handle, is_closing), &config, &fields, timeout);
+    }
+
+    fn read_box(
+        &mut self,
+        (handle, is_closing): (u64, bool),
+        config: &Config,
+        fields: &[FieldModel],
+        timeout: u64,
+    ) {
+        let array = self.array(config);
+        let mut read = Read::choose(&mut self.choices, fields, &array.image);
+        let painted = paint(std::slice::from_ref(&read.field), std::slice::from_ref(&read.model));
+        assert_ne!(painted, Err(Fault::Box));
+        let want = match read.pads_unknown {
+            true => Want::Anything,
+            false => self.want_of_boxes(config, &[Some(array)], painted),
+        };
+        let mut error = error();
+        let code = read.call(handle, array.uri.as_bytes(), timeout, &mut error);
+        let status = Status::from_code(code).unwrap_or_else(|| panic!("read_into: {code}"));
+        if status != Status::Ok {
+            check_error(&error, code);
+        }
+        let text = || format!("{status}: {}", shown(&error));
+        let is_refused = read.is_hostile || config.n_readers == 0;
+        match status {
+            Status::Ok => assert!(!is_refused && want != Want::Failure && !is_closing),
+            Status::Again => assert!(timeout == 0 && !is_closing),
+            Status::Starved => assert!(timeout > 0 && timeout < PATIENCE_NS && !is_closing),
+            Status::Shutdown => assert!(is_closing),
+            _ => {
+                assert!(STORE_ERRORS.contains(&status) || status == Status::Budget, "{}", text());
+                assert!(is_refused || !matches!(want, Want::Bytes(_)), "{}", text());
+            }
+        }
+        match want {
+            Want::Bytes(want) | Want::BytesOrFailure(want) if status == Status::Ok => {
+                read.check(Some(&want[0].bytes));
+            }
+            _ => read.check(None),
         }
     }
 
@@ -929,6 +1004,7 @@ impl Session<'_> {
         // SAFETY: the struct is whole.
         assert_eq!(unsafe { wavetrain_stats(loader.handle, &mut stats) }, 0);
         assert_eq!(stats.batches_held as usize, loader.kept());
+        assert_eq!(stats.memories_lent as usize, loader.loans());
         assert!(stats.host_bytes_committed <= BILL_BYTES_MAX);
         if self.choices.rarely(4) {
             assert_eq!(wavetrain_stats_reset(loader.handle), 0);
@@ -1098,6 +1174,11 @@ impl Session<'_> {
             loader.drain(|handle| self.hosts.iter().for_each(|host| host.complete_all(handle)));
         }
         loader.release_all();
+        // Nobody completes reads while the call waits.
+        if !loader.is_closing && loader.config.files.read_async.is_none() {
+            let (config, fields) = (loader.config, loader.fields.clone());
+            self.read_box((loader.handle, false), &config, &fields, PATIENCE_NS);
+        }
         // Threads of the library may begin reads until it closes, and close waits for them.
         let ends_later = loader.config.files.read_async.is_some();
         let (timeout, tries) =

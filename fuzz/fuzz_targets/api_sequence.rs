@@ -15,6 +15,8 @@ mod memory_store;
 #[allow(dead_code)] // the oracle of all tests
 #[path = "../../tests/common/oracle.rs"]
 mod oracle;
+#[path = "../reads.rs"]
+mod reads;
 #[path = "../sources.rs"]
 mod sources;
 
