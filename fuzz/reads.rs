@@ -52,7 +52,8 @@ impl Read {
             let margin = if choices.rarely(16) { 2 } else { margin };
             let at = choices.below((extent - reach + 1 + 2 * margin).max(1) as u64) as i64 - margin;
             field.shape.push(places as u64);
-            (begin.push(at), end.push(at + reach));
+            begin.push(at);
+            end.push(at + reach);
             step.push(choices.one_of(&[length, length, -length]));
         }
         let (axes, at) = (vec![0; begin.len()], [0; RANK_MAX]);
