@@ -77,7 +77,7 @@ class Pipeline(Owned):
         self._pending: collections.deque[Iterator[Sample] | Tables | End] = collections.deque()
         self._orphans: list[Batch] = []  # popped by a call that an interrupt ended
         self._window = Window(config)  # pulled, and not in the lookahead yet
-        loader = Loader(config, files, uris_of(fit))
+        loader = Loader(config, files, uris_of(fit), reads=False)
         try:
             loader.windows.append(self._window)
             stats = read_stats(loader.handle)
@@ -428,7 +428,7 @@ class Loader(Owned):
     # Those that a batch or a tensor outlived.
     waiting: ClassVar[set[Loader]] = set()
 
-    def __init__(self, config: Config, files: Any, fit: list[str]) -> None:
+    def __init__(self, config: Config, files: Any, fit: list[str], *, reads: bool) -> None:
         self.handle = 0
         self.waiter = threading.Lock()  # held, and never given back, by the thread that waits
         self.windows: list[Window] = []  # which hold what the library borrows
@@ -437,6 +437,7 @@ class Loader(Owned):
         Loader.sweep()
         native, handle = to_native(config), ctypes.c_uint64()
         native.device = device_of(config)
+        native.n_readers = config.n_readers if reads else 0
         native.log_level, native.log.log = _log.least(), _log.HOOK
         self.hook = None if files is None else Hook(files, 2 * config.n_io_threads)
         self.arrays = None if config.source is None else ArraysHook(config.source)

@@ -95,7 +95,7 @@ class Reader(Owned):
         self._lock, self._known = threading.Lock(), dict[str, Known]()
         self._changes = 0  # versions of files that had changed when types were asked for
         self._local, self._process = threading.local(), os.getpid()
-        self._open = Loader(config, files, self._fit)
+        self._open = Loader(config, files, self._fit, reads=True)
 
     def __repr__(self) -> str:
         return "<Reader, closed>" if self._open is None else "<Reader>"
@@ -260,7 +260,7 @@ class Reader(Owned):
         fit = [*self._fit, *uris_of(uris)]
         with self._lock:
             before = self._loader()
-            self._open, self._fit = Loader(self._config, self._files, fit), fit
+            self._open, self._fit = Loader(self._config, self._files, fit, reads=True), fit
         before.close(CLOSE_S)
 
     def stats(self) -> Stats:

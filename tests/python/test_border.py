@@ -63,6 +63,7 @@ LIMITS = {
     "max_open_files": (0, U32),
     "map_bytes_max": (1 << 30, 1 << 46),
     "n_readers": (0, 1024),
+    "lent_slots": (0, 64),
 }
 CHOICES = {
     "numa_strategy": wavetrain.NumaStrategy,
@@ -75,7 +76,7 @@ CHOICES = {
 OTHERS = {
     *("sample_shape", "dtype", "pop_timeout_s", "enable_gds", "numa_node", "metadata_latency"),
     *("drop_last", "pad_value", "consumer_stream", "cuda_driver", "fields", "source", "digest"),
-    *("keep_loaded", "reset_timeout_s", "map_uncompressed"),
+    *("keep_loaded", "reset_timeout_s", "map_uncompressed", "memory"),
 }
 
 

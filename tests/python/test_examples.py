@@ -70,10 +70,10 @@ def tiled(tmp_path):
     array = str(tmp_path / "array")
     zarr.create_array(array, shape=values.shape, chunks=(1, 32, 32), dtype="u2")[...] = values
 
-    def run(state, *batches):
-        command = [sys.executable, ROOT / "examples" / "epochs.py", array, tmp_path / state]
+    def run(name, *arguments):
+        command = [sys.executable, ROOT / "examples" / name, array]
         done = subprocess.run(
-            command + [str(each) for each in batches], capture_output=True, text=True, timeout=120
+            command + [str(each) for each in arguments], capture_output=True, text=True, timeout=120
         )
         assert "Traceback" not in done.stderr and done.returncode == bool(done.stderr), done.stderr
         return done.stdout.splitlines(), done.stderr
@@ -81,8 +81,12 @@ def tiled(tmp_path):
     return values, run
 
 
-def test_epochs_that_are_killed_end_as_those_that_are_not(tiled):
-    values, run = tiled
+def test_epochs_that_are_killed_end_as_those_that_are_not(tiled, tmp_path):
+    values, run_any = tiled
+
+    def run(state, *batches):
+        return run_any("epochs.py", tmp_path / state, *batches)
+
     whole, _ = run("whole")
     tiles = [values[:, y : y + 16, x : x + 16] for y in range(0, 64, 16) for x in range(0, 48, 16)]
     mean = numpy.mean(tiles)
@@ -102,3 +106,11 @@ def test_epochs_that_are_killed_end_as_those_that_are_not(tiled):
         f"goes on in epoch {epoch}, {left} batches before its end"
         for epoch, left in [(0, 5), (0, 0), (1, 8), (2, 5)]
     ]
+
+
+def test_tiles_go_through_tensors_that_are_lent(tiled):
+    pytest.importorskip("torch", reason="the example's tensors are torch's")
+    values, run = tiled
+    lines, _ = run("pinned.py")
+    mean = values[:, :64, :48].mean()
+    assert lines == [f"epoch {epoch}: 36 tiles, mean {mean:.3f}" for epoch in range(3)]
