@@ -1477,7 +1477,8 @@ wavetrain_status wavetrain_read_into(wavetrain_loader loader, const wavetrain_bo
  * that is being filled already, or is ready, stays where it is, so lend before you push to be sure
  * of the first. batch_info says is_lent, lend_tag (your tag) and the same address in data.
  * targets: copied; target_bytes is sizeof(wavetrain_target). event: on the host NULL; on a device
- * NULL, or a CUevent behind which the memory may be written, which may go when this returns.
+ * NULL, or a CUevent behind which the memory may be written, which may go when this returns; until
+ * it is over batches wait, also for memory that was lent later.
  * The memory is the loader's from the return on. It is YOURS AGAIN when the batch in it is released
  * and its tensors are deleted, whatever event release was given; or, where no popped batch lies in
  * it, that of a batch that failed too, when a reset or close has returned OK. Until then it must

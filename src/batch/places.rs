@@ -12,7 +12,7 @@
 //!
 //! The memory of a batch that failed is Lost, since no batch tells the caller of it. Numbers of
 //! places behind those of the loader's own are those of loans. Invariant: loans are bound in the
-//! order in which they came, so one that is Fenced holds back those behind it.
+//! order in which they came, so one that is Fenced holds back those behind it, and the batches.
 
 use crate::base::indexes::BatchSlot;
 use crate::batch::record::{SlotRecord, SlotState};
@@ -49,9 +49,17 @@ impl Slots {
         self.free_places.count_ones()
     }
 
-    /// Whether the next batch would have memory.
+    /// Whether the next batch would have memory: the loader's own only if nothing is lent.
     pub(super) fn has_place(&self) -> bool {
-        self.free_places != 0 || self.first_loan().is_some()
+        match self.head_loan() {
+            Some((_, is_fenced)) => !is_fenced,
+            None => self.free_places != 0,
+        }
+    }
+
+    /// Whether the memory that is lent for the next batch waits for its event.
+    pub fn is_loan_fenced(&self) -> bool {
+        self.head_loan().is_some_and(|(_, is_fenced)| is_fenced)
     }
 
     /// Whether nothing comes until somebody gives back what a batch before it has, or lends memory.
@@ -78,9 +86,11 @@ impl Slots {
     /// On a device a slot's own memory has its number.
     pub(super) fn give_place(&mut self, slot: BatchSlot) {
         self.next_place += 1;
-        if let Some(loan) = self.first_loan() {
-            let place = self.bind_loan(loan);
-            return self.rows.set_place(slot, place);
+        if let Some((loan, _)) = self.head_loan() {
+            let entry = &mut self.loans[loan as usize];
+            assert!(entry.state == LoanState::Waiting);
+            entry.state = LoanState::Bound;
+            return self.rows.set_place(slot, u64::from(self.counts.places + loan));
         }
         let is_own_free = slot.0 < self.counts.places && self.free_places & (1 << slot.0) != 0;
         let place = if is_own_free { slot.0 } else { self.free_places.trailing_zeros() };
@@ -107,20 +117,12 @@ impl Slots {
         loan.state = LoanState::Waiting;
     }
 
-    /// The loan that the next batch gets.
-    pub(super) fn first_loan(&self) -> Option<u32> {
+    /// The loan that the next batch gets, and whether it is fenced.
+    fn head_loan(&self) -> Option<(u32, bool)> {
         let is_queued = |loan: &Loan| matches!(loan.state, LoanState::Fenced | LoanState::Waiting);
-        let queued = self.loans.iter().enumerate().filter(|(_, loan)| is_queued(loan));
-        let (at, loan) = queued.min_by_key(|(_, loan)| loan.number)?;
-        (loan.state == LoanState::Waiting).then_some(at as u32)
-    }
-
-    /// A batch gets a loan: its place.
-    pub(super) fn bind_loan(&mut self, loan: u32) -> u64 {
-        let entry = &mut self.loans[loan as usize];
-        assert!(entry.state == LoanState::Waiting);
-        entry.state = LoanState::Bound;
-        u64::from(self.counts.places + loan)
+        let queued = (0..).zip(&*self.loans).filter(|(_, loan)| is_queued(loan));
+        let (number, loan) = queued.min_by_key(|(_, loan)| loan.number)?;
+        Some((number, loan.state == LoanState::Fenced))
     }
 
     /// A place is nobody's any more, or, of a loan, the caller's.

@@ -61,7 +61,9 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
     let lending = state.device.lending.count_ones();
     let samples = shared.settings.config.samples_per_batch as u64;
     let lacks_place = state.slots.lacks_place();
-    if lacks_place && fenced == 0 {
+    if lacks_place && state.slots.is_loan_fenced() {
+        fail!(why, Starved, "the memory that is lent for the next batch waits for its event");
+    } else if lacks_place && fenced == 0 {
         write_held(&mut why, state, shared);
     } else if lacks_place && captured > 0 {
         fail!(
