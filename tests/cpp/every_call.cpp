@@ -138,6 +138,13 @@ wavetrain::status call_loader(const wavetrain::config &config) {
     loader = std::move(other);
     loader.push({ "a", { 0 }, { 1 }, 2 }).ignore();
     loader.push(sources(), 0, taken).ignore();
+    float memory[4];
+    const std::int64_t strides[] = { 8 };
+    const wavetrain_target targets[] = { { memory, sizeof memory } };
+    loader.read_into(wavetrain::box("a", { 0 }, { 2 }), memory, sizeof memory).ignore();
+    loader.read_into(wavetrain::box("a", { 0 }, { 2 }), memory, sizeof memory, strides, 0, &why).ignore();
+    loader.lend(targets).ignore();
+    loader.lend(targets, 7, nullptr).ignore();
     loader.push({ &raw, 1 }, 0, taken).ignore();
     static const char *const uris[] = { "a" };
     static const std::int64_t begins[] = { 0, 1 }, labels[] = { 2, 3 };
