@@ -164,6 +164,13 @@ impl<'a> Value<'a> {
         self.source.strip_prefix('"')?.strip_suffix('"').map(Str::new)
     }
 
+    /// The number that a string spells, as a document would; any other value is itself.
+    pub fn numeral(self) -> Self {
+        let inner = self.source.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        let number = inner.and_then(|text| parse(text.as_bytes()).ok());
+        number.filter(|value| value.kind() == Kind::Number).unwrap_or(self)
+    }
+
     /// Whether it is a number without fraction and exponent.
     pub fn is_integer(self) -> bool {
         self.kind() == Kind::Number

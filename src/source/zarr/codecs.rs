@@ -8,6 +8,7 @@
 //! Invariant: parameters that decoding does not need are checked all the same: a value that a
 //! writer cannot have meant says that this is not the format we think it is.
 
+use super::grid::read_edges_of;
 use super::named_codecs::{Named, Names};
 use super::node::{Extension, Extents, Node};
 use crate::base::limits::{SHARD_CHUNKS_MAX, SHARD_LEVELS_MAX};
@@ -164,8 +165,14 @@ fn read_shard<'r, 'a>(
     let level = record.shard_levels as usize;
     // The shard's own axes: a transpose in front of it gave them another order.
     let order = &record.axis_order[level][..record.rank as usize];
+    let inner = read_edges_of(chunk_shape, record)?;
+    let is_empty = record.shape[..record.axes()].contains(&0);
+    for (axis, edge) in order.iter().zip(&inner).filter(|_| is_empty) {
+        // An edge of 0 is read as 1.
+        let outer = &mut record.chunk_shape[usize::from(*axis)];
+        *outer = if *outer == 1 { *edge } else { *outer };
+    }
     let outer: Extents = order.iter().map(|axis| record.chunk_shape[usize::from(*axis)]).collect();
-    let inner = chunk_shape.extents(1)?;
     check_division(chunk_shape, &outer, &inner)?;
     record.shard_shape[level] = record.chunk_shape;
     for (axis, edge) in order.iter().zip(&inner) {

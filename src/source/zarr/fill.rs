@@ -6,8 +6,9 @@
 //!
 //! - Raw bytes are in base64 too, which is how zarr-python and tensorstore write them.
 //! - In v2, zarr-python writes complex numbers as [real, imaginary]; tensorstore reads base64 for
-//!   them too, in the byte order of the type. Writers that keep the value as a double (z5) spell
-//!   whole numbers as 7.0; 0 and 1 stand for booleans.
+//!   them too, in the byte order of the type.
+//! - Writers that keep the value as a double (z5) spell whole numbers as 7.0, and some
+//!   spell any number as a string, "0" or "0.0"; 0 and 1 stand for booleans. zarr-python reads them.
 //! - In v2, null is zeros, which is what zarr-python 3 and tensorstore read (the specification
 //!   leaves missing chunks undefined then), and NaT if elements are times, as in zarr-python. A
 //!   spelling that those two read differently is refused, above all "0x..." for floats: bits in v3,
@@ -43,7 +44,7 @@ pub(super) fn read_fill(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<
         _ if is_time && is_nat => {
             element.copy_from_slice(&Time::NONE.to_ne_bytes());
         }
-        Dtype::Bool if is_zarr2 && kind == Kind::Number => element[0] = node.integer(0, 1)? as u8,
+        Dtype::Bool if kind == Kind::Number => read_integer(node, dtype, true, element)?,
         Dtype::Bool => element[0] = node.boolean()? as u8,
         Dtype::Raw if !is_zarr2 && kind != Kind::String => {
             let size = element.len();
@@ -69,12 +70,13 @@ pub(super) fn read_fill(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<
         Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64 => {
             read_float(node, dtype, is_zarr2, element)?;
         }
-        _ => read_integer(node, dtype, is_zarr2 && !is_time, element)?,
+        _ => read_integer(node, dtype, !is_time, element)?,
     }
     Ok(())
 }
 
-/// An integer; if `may_be_double`, also one that is spelled with a fraction or an exponent.
+/// An integer; if `may_be_double`, also one that is spelled with a fraction or an exponent, or in a
+/// string.
 fn read_integer(
     node: Node<'_, '_>,
     dtype: Dtype,
@@ -82,19 +84,20 @@ fn read_integer(
     element: &mut [u8],
 ) -> Result<(), Status> {
     let name = dtype.zarr3_name();
-    let number = match node.as_integer() {
-        None if may_be_double => node.as_f64().and_then(integer_from_f64),
+    let numeral = if may_be_double { node.numeral() } else { node };
+    let number = match numeral.as_integer() {
+        None if may_be_double => numeral.as_f64().and_then(integer_from_f64),
         number => number,
     };
     let is_signed = matches!(dtype, Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64);
-    let bits = 8 * dtype.bytes() - u32::from(is_signed);
+    let bits = if dtype == Dtype::Bool { 1 } else { 8 * dtype.bytes() - u32::from(is_signed) };
     let first = if is_signed { -1 << bits } else { 0 };
     match number {
         Some(number) if (first..1i128 << bits).contains(&number) => {
             write_bits(number as u64, element);
             Ok(())
         }
-        None if !node.is_integer() => {
+        None if !numeral.is_integer() => {
             Err(fail!(node, Decode, "{node} is no {name}: a whole number is needed"))
         }
         _ => Err(fail!(node, Decode, "{node} does not fit {name}")),
@@ -119,7 +122,8 @@ fn read_float(
     let (name, digits) = (dtype.zarr3_name(), 2 * element.len());
     let named = node.as_str().and_then(|text| text.place_in("NaN Infinity -Infinity"));
     let named = named.map(|place| [f64::NAN, f64::INFINITY, f64::NEG_INFINITY][place]);
-    let bytes = node.as_f64().or(named).and_then(|number| value_element(number, dtype, 0));
+    let bytes =
+        node.numeral().as_f64().or(named).and_then(|number| value_element(number, dtype, 0));
     let bits = node.as_str().filter(|_| !is_zarr2).and_then(|text| bits_from_hex(text, digits));
     match (bytes, bits) {
         (Some(bytes), _) => element.copy_from_slice(&bytes[..element.len()]),

@@ -47,17 +47,25 @@ fn integers_fill_up_to_their_limits_and_not_beyond() {
             refused(dtype, size, &value.to_string(), &reason);
         }
         assert_eq!(fill(dtype, size, "-0").unwrap(), &[0; 8][..size as usize]);
-        for source in ["1.0", "1e2", "\"1\"", "true", "[1]", "NaN", "-Infinity"] {
+        for source in ["7.0", "\"7\"", "\"7.0\"", "70e-1"] {
+            let bytes = fill(dtype, size, source).unwrap();
+            assert_eq!(bytes, 7i64.to_le_bytes()[..size as usize], "{dtype:?} {source}");
+        }
+        let others = ["7.5", "\"7.5\"", "\"0x7\"", "\"7_0\"", "\"\"", "\"true\""];
+        for source in others.into_iter().chain(["true", "[1]", "NaN", "-Infinity", "\"NaN\""]) {
             refused(dtype, size, source, "a whole number is needed");
         }
     }
 }
 
 #[test]
-fn booleans_fill_from_booleans_alone() {
-    assert_eq!(fill(Dtype::Bool, 1, "true").unwrap(), [1]);
-    assert_eq!(fill(Dtype::Bool, 1, "false").unwrap(), [0]);
-    refused(Dtype::Bool, 1, "1", "1, not a boolean");
+fn booleans_fill_from_booleans_and_from_0_and_1() {
+    for (source, byte) in [("true", 1), ("false", 0), ("1", 1), ("0", 0), ("1.0", 1), ("0.0", 0)] {
+        assert_eq!(fill(Dtype::Bool, 1, source).unwrap(), [byte]);
+    }
+    refused(Dtype::Bool, 1, "2", "2 does not fit bool");
+    refused(Dtype::Bool, 1, "0.5", "0.5 is no bool");
+    refused(Dtype::Bool, 1, "\"1\"", "\"1\", not a boolean");
 }
 
 #[test]
@@ -87,6 +95,15 @@ fn named_floats_have_the_bits_of_the_specification() {
 }
 
 #[test]
+fn floats_fill_from_strings_of_numbers() {
+    for (source, number) in
+        [("\"1.5\"", 1.5f32), ("\"0\"", 0.0), ("\"-0.0\"", -0.0), ("\"1e3\"", 1e3)]
+    {
+        assert_eq!(fill(Dtype::F32, 4, source).unwrap(), number.to_ne_bytes(), "{source}");
+    }
+}
+
+#[test]
 fn hex_floats_keep_every_bit() {
     let f32_bytes = fill(Dtype::F32, 4, "\"0xffC00001\"").unwrap();
     assert_eq!(f32_bytes, 0xffc0_0001u32.to_ne_bytes());
@@ -103,9 +120,10 @@ fn other_spellings_of_a_float_are_refused() {
         "\"0x7fc000000\"",
         "\"0X7fc00000\"",
         "\"0x+fc00000\"",
-        "\"7fc00000\"",
+        "\"7fc0000g\"",
         "\"nan\"",
-        "\"1.5\"",
+        "\"+1.5\"",
+        "\"1_0\"",
         "\"\"",
         "\"0xéé0000\"",
         "\"a string that is longer than any float\"",

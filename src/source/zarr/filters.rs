@@ -83,7 +83,7 @@ pub(super) fn read_filter(
 fn shuffle_bytes(extension: &Extension<'_, '_>, given: Number) -> Result<u8, Status> {
     let [size, ..] = extension.pick("elementsize", 0)?;
     let size = match size.present() {
-        Some(size) => size.integer(0, i64::MAX)?,
+        Some(size) => size.numeral().integer(0, i64::MAX)?, // netCDF-C writes "4"
         // zarr-python takes the array's then, numcodecs alone 4.
         None if extension.has_id => 4,
         None => i64::from(given.dtype.bytes()),

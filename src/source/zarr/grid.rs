@@ -7,7 +7,7 @@
 //!
 //! Invariant: cells have at least one element, cover the array, and end at 2^63 - 1 at most.
 
-use super::node::Node;
+use super::node::{Extents, Node};
 use crate::base::limits::{CHUNK_BYTES_MAX, EDGE_RUNS_MAX};
 use crate::base::math::product;
 use crate::base::status::Status;
@@ -49,7 +49,7 @@ pub(super) fn read_chunk_grid(
 
 /// One edge per axis.
 pub(super) fn read_regular(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status> {
-    let edges = node.extents(1)?;
+    let edges = read_edges_of(node, record)?;
     let axes = record.axes();
     if edges.len() != axes {
         let (chunk, shape) = (List(&edges), List(&record.shape[..axes]));
@@ -57,6 +57,15 @@ pub(super) fn read_regular(node: Node<'_, '_>, record: &mut ArrayRecord) -> Resu
     }
     record.chunk_shape[..axes].copy_from_slice(&edges);
     Ok(())
+}
+
+/// One edge per axis of chunks: at least one element, but of an array without elements, whose
+/// writers may have taken its extents for them. It has no chunk, so any edge will do.
+pub(super) fn read_edges_of(node: Node<'_, '_>, record: &ArrayRecord) -> Result<Extents, Status> {
+    let is_empty = record.shape[..record.axes()].contains(&0);
+    let mut edges = node.extents(i64::from(!is_empty))?;
+    edges.iter_mut().for_each(|edge| *edge = (*edge).max(1));
+    Ok(edges)
 }
 
 /// One edge, or a list of them, per axis.

@@ -54,11 +54,13 @@ impl<'e, 'r, 'a> Named<'e, 'r, 'a> {
     /// The codec, its parameters checked; None if it changes nothing on reading.
     fn read(&self, given: Number) -> Result<Option<Codec>, Status> {
         let Named { row, extension, is_numcodecs } = *self;
-        let check = |name, first, last| extension.pick(name, 0)?[0].check_integer(first, last);
+        // netCDF-C writes "1" for 1.
+        let check =
+            |name, first, last| extension.pick(name, 0)?[0].numeral().check_integer(first, last);
         Ok(Some(match row.codec {
             CodecName::Zstd => {
                 let [level, checksum, ..] = extension.pick("level checksum", 0)?;
-                level.check_integer(-131072, 22)?;
+                level.numeral().check_integer(-131072, 22)?;
                 checksum.found().map(|checksum| checksum.boolean()).transpose()?;
                 Codec::Zstd
             }
@@ -101,8 +103,9 @@ impl<'e, 'r, 'a> Named<'e, 'r, 'a> {
 
     fn read_blosc(&self) -> Result<Codec, Status> {
         let Named { extension, is_numcodecs, .. } = *self;
-        let names = "cname clevel shuffle typesize blocksize";
-        let [cname, clevel, shuffle, typesize, blocksize, ..] =
+        // Writers in Java add how many threads they had.
+        let names = "cname clevel shuffle typesize blocksize nthreads";
+        let [cname, clevel, shuffle, typesize, blocksize, threads, ..] =
             extension.pick(names, usize::from(!is_numcodecs))?;
         let mut codec = Codec::Blosc;
         if let Some(cname) = cname.found() {
@@ -117,13 +120,14 @@ impl<'e, 'r, 'a> Named<'e, 'r, 'a> {
                 }
             };
         }
-        clevel.check_integer(0, 9)?;
-        if extension.has_id && shuffle.as_str().is_some() {
+        clevel.numeral().check_integer(0, 9)?;
+        threads.present().map_or(Ok(()), |threads| threads.check_integer(0, i64::MAX))?;
+        if extension.has_id && shuffle.numeral().as_str().is_some() {
             // GDAL's.
             shuffle.choice("NONE BYTE BIT", Status::Decode)?;
         } else if is_numcodecs {
             // -1 is "bits if elements have one byte, else bytes".
-            shuffle.check_integer(-1, 2)?;
+            shuffle.numeral().check_integer(-1, 2)?;
         } else if let Some(shuffle) = shuffle.found() {
             shuffle.choice("noshuffle shuffle bitshuffle", Status::Unsupported)?;
         }
@@ -131,7 +135,7 @@ impl<'e, 'r, 'a> Named<'e, 'r, 'a> {
         if !is_numcodecs || typesize.present().is_some() {
             typesize.check_integer(1, i64::MAX)?;
         }
-        blocksize.check_integer(0, i64::MAX)?;
+        blocksize.numeral().check_integer(0, i64::MAX)?;
         Ok(codec)
     }
 }

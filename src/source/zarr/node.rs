@@ -145,6 +145,11 @@ impl<'r, 'a> Node<'r, 'a> {
         Some(self).filter(|node| node.kind() != Kind::Null)
     }
 
+    /// The number that a string spells; any other value is itself.
+    pub fn numeral(self) -> Self {
+        self.with(self.value.numeral())
+    }
+
     /// The members of an object.
     pub fn members(self) -> Result<impl Iterator<Item = Member<'r, 'a>>, Status> {
         let members = self.typed(self.value.members(), "an object")?;
@@ -312,7 +317,7 @@ impl<'r, 'a> Node<'r, 'a> {
         self.typed(is_object, "a name or an object with a name")?;
         let names = "name configuration must_understand";
         let [name, configuration, must_understand, ..] = self.pick_but(names, 1, |_, _| false)?;
-        let (name, configuration) = (name.string()?, configuration.found());
+        let (name, configuration) = (name.string()?, configuration.present());
         configuration.map(Node::members).transpose()?;
         // Whatever it says: each name is either understood or refused.
         must_understand.found().map(Node::boolean).transpose()?;

@@ -752,3 +752,44 @@ fn a_description_is_one_line_of_codecs() {
     let codecs = describe(&record).codecs;
     assert_eq!(codecs.as_str(), "sharding_indexed[bytes zstd](index at end, big)");
 }
+
+#[test]
+fn members_that_are_null_say_what_absent_ones_do() {
+    let whole = read(&sound()).unwrap();
+    for pointer in [
+        "/storage_transformers",
+        "/codecs/0/configuration/codecs/1/configuration",
+        "/codecs/0/configuration/index_codecs/1/configuration",
+        "/chunk_key_encoding/configuration",
+    ] {
+        assert_eq!(read(&with(pointer, json!(null))).unwrap().codecs, whole.codecs, "{pointer}");
+    }
+    let grid = with("/chunk_grid/configuration", json!(null));
+    refused(&grid, Status::Decode, &["member \"chunk_shape\" is missing"]);
+}
+
+#[test]
+fn edges_of_arrays_without_elements_may_be_0() {
+    for (outer, inner, found) in [(0, 0, 1), (0, 4, 4), (8, 4, 4)] {
+        let mut document = with("/shape/0", json!(0));
+        document["chunk_grid"]["configuration"]["chunk_shape"][0] = json!(outer);
+        document["codecs"][0]["configuration"]["chunk_shape"][0] = json!(inner);
+        let record = read(&document).unwrap();
+        assert_eq!(record.chunk_shape[0], found);
+    }
+    refused(&with("/chunk_grid/configuration/chunk_shape/0", json!(0)), Status::Decode, &["1"]);
+    let inner = "/codecs/0/configuration/chunk_shape/0";
+    refused(&with(inner, json!(0)), Status::Decode, &["at least 1"]);
+}
+
+#[test]
+fn blosc_may_say_how_many_threads_its_writer_had() {
+    let blosc = |threads: Value| {
+        let configuration = json!({"cname": "lz4", "clevel": 5, "shuffle": "shuffle",
+                                   "typesize": 2, "blocksize": 0, "nthreads": threads});
+        plain(json!([{"name": "bytes", "configuration": {"endian": "little"}},
+                     {"name": "blosc", "configuration": configuration}]))
+    };
+    read(&blosc(json!(8))).unwrap();
+    refused(&blosc(json!(-1)), Status::Decode, &["nthreads", "-1"]);
+}

@@ -31,15 +31,16 @@ const DTYPE_BYTES: usize = 24;
 /// The record of the array whose `.zarray` is `json`; `uri` names it in texts.
 ///
 /// Errors: DECODE (not JSON, a member missing, ill-typed or contradicting another), UNSUPPORTED
-/// (well-formed, not read). A record of rank 0 is handed out like any other. A fill value of null
-/// reads as zeros.
+/// (well-formed, not read). A record of rank 0 is handed out like any other. A fill value that is
+/// null, or absent as netCDF-C leaves it, reads as zeros; so are filters and the compressor none
+/// where they are absent, as zarr-python reads them.
 pub fn array_from_zarr2(json: &[u8], uri: &str, why: &mut Why) -> Result<ArrayRecord, Status> {
     let document = Document::new(uri, DocumentKind::Zarr2Array.file_name(), json, why);
     let root = document.root()?;
     root.pick("zarr_format", 1)?[0].check_format(2)?;
     let names = "shape chunks dtype order fill_value compressor filters dimension_separator";
     let [shape, chunks, dtype, order, fill, compressor, filters, separator, ..] =
-        root.pick(names, 7)?;
+        root.pick(names, 4)?;
 
     let mut record = ArrayRecord::EMPTY;
     record.document = DocumentKind::Zarr2Array;

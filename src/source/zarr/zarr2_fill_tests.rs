@@ -40,7 +40,7 @@ fn a_fill_of_null_is_zeros_in_every_type() {
 #[test]
 fn integers_fill_from_whole_numbers_however_they_are_spelled() {
     for order in ["<", ">"] {
-        for value in [json!(-7), json!(-7.0), json!(-7e0)] {
+        for value in [json!(-7), json!(-7.0), json!(-7e0), json!("-7"), json!("-7.0")] {
             assert_eq!(fill(&format!("{order}i4"), value).unwrap(), (-7i32).to_ne_bytes());
         }
     }
@@ -60,23 +60,30 @@ fn integers_fill_from_whole_numbers_however_they_are_spelled() {
     ] {
         assert!(fill(dtype, value).unwrap_err().contains("does not fit"));
     }
-    for value in [json!(1.5), json!(1e300), json!(9007199254740992.0), json!("7"), json!(true)] {
+    for value in [json!(1.5), json!(1e300), json!(9007199254740992.0), json!("7x"), json!(true)] {
         assert!(fill("<i8", value).unwrap_err().contains("a whole number is needed"));
     }
 }
 
 #[test]
 fn booleans_fill_from_booleans_and_from_0_and_1() {
-    for (value, byte) in [(json!(true), 1), (json!(false), 0), (json!(1), 1), (json!(0), 0)] {
+    for (value, byte) in [
+        (json!(true), 1),
+        (json!(false), 0),
+        (json!(1), 1),
+        (json!(0), 0),
+        (json!(1.0), 1),
+        (json!(0.0), 0),
+    ] {
         assert_eq!(fill("|b1", value).unwrap(), [byte]);
     }
-    for value in [json!(2), json!(-1), json!(1.0), json!("true"), json!([])] {
+    for value in [json!(2), json!(-1), json!(0.5), json!("1"), json!("true"), json!([])] {
         fill("|b1", value).unwrap_err();
     }
 }
 
 #[test]
-fn floats_fill_from_numbers_and_three_names_alone() {
+fn floats_fill_from_numbers_strings_of_numbers_and_three_names_alone() {
     for (value, bits) in [
         (json!(1.5), 0x3fc0_0000u32),
         (json!(-0.0), 0x8000_0000),
@@ -85,12 +92,14 @@ fn floats_fill_from_numbers_and_three_names_alone() {
         (json!("NaN"), 0x7fc0_0000),
         (json!("Infinity"), 0x7f80_0000),
         (json!("-Infinity"), 0xff80_0000),
+        (json!("1.5"), 0x3fc0_0000),
+        (json!("0"), 0),
     ] {
         assert_eq!(fill(">f4", value).unwrap(), bits.to_ne_bytes());
     }
     for value in [
         json!("0x7fc00000"),
-        json!("1.5"),
+        json!("1.5f"),
         json!("nan"),
         json!(""),
         json!("AACAPw=="),

@@ -4,7 +4,7 @@ use super::describe::Description;
 use super::*;
 use crate::base::limits::{CHUNK_BYTES_MAX, RANK_MAX};
 use crate::records::grid::AxisGrid;
-use crate::records::{ByteOrder, Codec, DTYPES, Dtype, KeyEncoding};
+use crate::records::{ByteOrder, Codec, DTYPES, Dtype, Filter, KeyEncoding};
 use serde_json::{Value, json};
 use std::string::{String, ToString};
 use std::{format, vec};
@@ -273,9 +273,7 @@ fn the_separator_is_a_dot_where_the_document_does_not_say() {
 
 #[test]
 fn a_missing_member_is_named() {
-    for name in
-        ["zarr_format", "shape", "chunks", "dtype", "order", "fill_value", "compressor", "filters"]
-    {
+    for name in ["zarr_format", "shape", "chunks", "dtype", "order"] {
         let says = format!("member \"{name}\" is missing");
         refused(&without(name), Status::Decode, &[&says]);
     }
@@ -375,4 +373,41 @@ fn a_document_that_is_not_json_is_damaged_under_its_own_name() {
     let (status, text) = read_text("{\"zarr_format\": 2,}").unwrap_err();
     assert_eq!(status, Status::Decode);
     assert_eq!(text, "/data/a/.zarray: a member name in quotes is missing at byte 18");
+}
+
+#[test]
+fn members_that_netcdf_and_zarr_python_leave_out_say_nothing() {
+    let whole = read(&with("/fill_value", json!(null))).unwrap();
+    let bare = read(&without("fill_value")).unwrap();
+    assert_eq!((bare.fill, bare.is_fill_given), (whole.fill, whole.is_fill_given));
+    for name in ["compressor", "filters"] {
+        let none = read(&with(&format!("/{name}"), json!(null))).unwrap();
+        assert_eq!(read(&without(name)).unwrap().codecs, none.codecs, "{name}");
+    }
+}
+
+#[test]
+fn parameters_of_codecs_are_numbers_or_strings_of_them() {
+    let filters = json!([{"id": "shuffle", "elementsize": "4"}]);
+    let record = read(&with("/filters", filters)).unwrap();
+    assert_eq!(record.codecs.first(), Some(&Codec::Filter(Filter::Shuffle(4))));
+    for id in ["zlib", "gzip", "zstd"] {
+        read(&with("/compressor", json!({"id": id, "level": "1"}))).unwrap();
+        let wrong = json!({"id": id, "level": "90"});
+        refused(&with("/compressor", wrong), Status::Decode, &["compressor.level", "90"]);
+    }
+    let blosc = json!({"id": "blosc", "cname": "lz4", "clevel": "5", "shuffle": "1",
+                       "blocksize": 0, "nthreads": 1});
+    read(&with("/compressor", blosc)).unwrap();
+    let blosc = json!({"id": "blosc", "nthreads": "many"});
+    refused(&with("/compressor", blosc), Status::Decode, &["compressor.nthreads", "many"]);
+}
+
+#[test]
+fn edges_of_arrays_without_elements_may_be_0() {
+    let mut document = with("/shape/0", json!(0));
+    document["chunks"][0] = json!(0);
+    let record = read(&document).unwrap();
+    assert_eq!(record.chunk_shape[0], 1);
+    refused(&with("/chunks/0", json!(0)), Status::Decode, &["at least 1"]);
 }

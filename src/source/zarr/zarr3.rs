@@ -45,7 +45,7 @@ pub fn array_from_zarr3(
     }
     root.check_known(other)?;
     root.check_present(names, &picked[..6])?;
-    if let Some(transformers) = transformers.found()
+    if let Some(transformers) = transformers.present()
         && let Some(first) = transformers.items()?.next()
     {
         let name = first.extension()?.name;
