@@ -1456,7 +1456,8 @@ wavetrain_status wavetrain_push_table(wavetrain_loader loader, const wavetrain_c
  * there. The call is a batch of its own where versions of files are looked at. n_readers calls work
  * at a time, others wait in order. The calling thread works as well, with the scratch of a decoding
  * thread that sleeps; without threads of ours (PUMP, HOOK) as in pop. Decoded chunks are cached
- * behind those that queued samples will use.
+ * behind those that queued samples will use. A chunk of more encoded bytes than half of the staging
+ * may wait for batches that are read early, until you have popped and released those before them.
  * After timeout_ns (WAVETRAIN_POP_TIMEOUT: that of the config), a reset or close it returns as soon
  * as nothing writes to the target any more, and nothing does later: it waits for copies and reads
  * into the target, but for no other read.

@@ -6,7 +6,7 @@
 //! overwrites single bytes.
 
 use super::choices::Choices;
-use super::packed::check_packing;
+use super::packed::{check_edges, check_integer_fill, check_packing};
 use serde_json::Value;
 use wavetrain::base::limits::{
     CHUNK_BYTES_MAX, EDGE_RUNS_MAX, ELEMENT_BYTES_MAX, PATH_BYTES_MAX, RANK_MAX, SHARD_CHUNKS_MAX,
@@ -175,7 +175,7 @@ fn check_against_document(record: &ArrayRecord, table: &[EdgeRun], value: &Value
         assert_eq!(chain.as_array().map(Vec::len), Some(front + 1));
         let cell = if level + 1 == levels { &record.chunk_shape } else { &record.shard_shape[1] };
         let edges: Vec<u64> = order.iter().map(|axis| cell[*axis]).collect();
-        assert_eq!(shard["chunk_shape"], Value::from(edges));
+        check_edges(record, &shard["chunk_shape"], &edges);
         assert_eq!(shard["index_location"] == "start", record.index[level].at_start);
         let index_count = shard["index_codecs"].as_array().map(Vec::len);
         assert_eq!(index_count, Some(1 + record.index[level].has_crc as usize));
@@ -231,7 +231,7 @@ fn check_grid(record: &ArrayRecord, table: &[EdgeRun], grid: &Value) {
     let axes = record.axes();
     let configuration = &grid["configuration"];
     if grid["name"] == "regular" {
-        assert_eq!(configuration["chunk_shape"], Value::from(&record.file_shape()[..axes]));
+        check_edges(record, &configuration["chunk_shape"], &record.file_shape()[..axes]);
         assert_eq!(record.file_grid, [AxisGrid::Regular; RANK_MAX]);
         return;
     }
@@ -295,30 +295,6 @@ fn turn(chain: &Value, order: &mut Vec<usize>) -> usize {
     front.len()
 }
 
-/// An integer element is the number of the document, in all its bits.
-fn check_integer_fill(record: &ArrayRecord, fill: &Value) {
-    let is_signed = match record.dtype {
-        Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => false,
-        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => true,
-        _ => return,
-    };
-    if record.time.is_some() && fill == "NaT" {
-        assert_eq!(record.fill[..8], i64::MIN.to_ne_bytes());
-        return;
-    }
-    let size = record.dtype_bytes as usize;
-    let mut element = record.fill[..size].to_vec();
-    if cfg!(target_endian = "big") {
-        element.reverse();
-    }
-    let sign = if is_signed && element[size - 1] >> 7 == 1 { 0xff } else { 0 };
-    element.resize(16, sign);
-    let found = element.iter().rev().fold(0u128, |bits, byte| bits << 8 | u128::from(*byte));
-    // serde_json reads -0 as a float.
-    let expected = fill.as_u64().map(i128::from).or(fill.as_i64().map(i128::from)).unwrap_or(0);
-    assert_eq!(found as i128, expected, "{fill}");
-}
-
 const EXTENTS: [&str; 15] = [
     "[8, 64]",
     "[4, 16]",
@@ -376,7 +352,10 @@ const DTYPES: [&str; 16] = [
     "{\"configuration\": {}}",
 ];
 
-const FILLS: [&str; 21] = [
+const FILLS: [&str; 24] = [
+    "7.0",
+    "\"7\"",
+    "\"0.0\"",
     "42",
     "\"NaT\"",
     "NaN",

@@ -109,6 +109,10 @@ pub fn read_text(state: &State, shared: &Shared, status: Status) -> Why {
     let readers = shared.settings.config.n_readers;
     match state.slots.free_readers() {
         0 => why.fail(status, format_args!("all {readers} readers are at work (n_readers)")),
+        _ if state.readers.lacks_staging && state.early_waves() > 0 => {
+            let text = "the box waits for staging that batches have which are read early";
+            why.fail(status, format_args!("{text}: release one, or raise max_host_memory_bytes"))
+        }
         _ => why.fail(status, format_args!("the box is not read yet")),
     };
     write_longest_read(&mut why, state, shared);

@@ -91,15 +91,9 @@ impl Settings {
             target_bytes: pages(target_bytes(small_bytes)),
             block_bytes: pages(target_bytes(small_bytes)),
             pool_bytes: large_bytes.max(METADATA_BYTES_MAX as u64),
-            slab_bytes: self.chunk_staging_bytes(),
+            slab_bytes: pages(compressed_bytes_max(chunk_bytes) + BUFFER_ALIGN),
             device: self.floor_layout(),
         }
-    }
-
-    /// Staging for any chunk up to the cap.
-    pub fn chunk_staging_bytes(&self) -> u64 {
-        let chunk_bytes = self.config.max_chunk_uncompressed_bytes;
-        pages(compressed_bytes_max(chunk_bytes) + BUFFER_ALIGN)
     }
 
     /// The least slab that takes every chunk up to the cap: its bytes, and units for all boxes of a

@@ -8,7 +8,7 @@ use crate::os::{FileKind, FileStat};
 use crate::read::shown;
 use crate::records::{ArrayRecord, flat_path};
 use crate::source::flat::{
-    FlatKind, NpyHeader, flat_kind, npy_header, record_from_npy, record_from_raw, split_numbered,
+    FlatKind, NpyHeader, Pattern, flat_kind, npy_header, record_from_npy, record_from_raw,
 };
 use crate::source::look::{Look, Seen};
 
@@ -29,7 +29,7 @@ pub fn file(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> 
             return None;
         }
         // The files of this name have numbers.
-        Err(Fault::Absent) if split_numbered(look.uri).is_some() => return None,
+        Err(Fault::Absent) if Pattern::of(look.uri).is_some() => return None,
         Err(fault) => {
             let status = if fault == Fault::Absent { Status::NotFound } else { Status::Io };
             return Some(Err(why.fail(status, format_args!("{}: {fault}", shown(&path)))));

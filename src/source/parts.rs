@@ -13,7 +13,7 @@ use crate::read::{Access, SHOWN_BYTES, shown};
 use crate::records::grid::AxisGrid;
 use crate::records::{ArrayRecord, ByteOrder, Part};
 use crate::source::files::read_npy;
-use crate::source::flat::{Numbered, PrefixFinder, Sequence, split_numbered, write_numbered};
+use crate::source::flat::{Numbered, Pattern, PrefixFinder, Sequence, write_numbered};
 use crate::source::look::{Look, Seen};
 
 /// The one sequence of numbered files in a folder: the uri means their name.
@@ -41,20 +41,14 @@ fn folder_failure(uri: &str, fault: Option<Fault>, why: &mut Why) -> Status {
 
 /// The files that a uri with a star names: lists them, and reads the header of the first.
 pub fn files(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> {
-    let (folder, prefix) = split_numbered(look.uri)?;
-    begin(look, folder, prefix, why).transpose()
+    begin(look, Pattern::of(look.uri)?, why).transpose()
 }
 
 /// None: the store does not list the folder.
-fn begin(
-    look: &mut Look<'_>,
-    folder: &str,
-    prefix: &str,
-    why: &mut Why,
-) -> Result<Option<Seen>, Status> {
+fn begin(look: &mut Look<'_>, pattern: Pattern<'_>, why: &mut Why) -> Result<Option<Seen>, Status> {
     let (access, uri) = (look.access, look.uri);
-    let mut numbered = Numbered::new(prefix, look.buffer);
-    let version = match access.list(folder, &mut |entry| numbered.add(entry.name)) {
+    let mut numbered = Numbered::new(pattern, look.buffer);
+    let version = match access.list(pattern.folder, &mut |entry| numbered.add(entry.name)) {
         Ok((Listing::Whole, version)) => version,
         Err(Fault::Unlisted) => return Ok(None),
         listed => return Err(folder_failure(uri, listed.err(), why)),

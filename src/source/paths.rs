@@ -5,7 +5,7 @@ use crate::base::math::{coordinates_from_linear, index};
 use crate::os::store::Path;
 use crate::read::{Folder, document_path};
 use crate::records::{ArrayRecord, flat_path};
-use crate::source::flat::{split_numbered, write_numbered};
+use crate::source::flat::{Pattern, write_numbered};
 use crate::source::zarr::{write_file_key, write_folder_key};
 
 /// Writes the path of a file after the end of `path`. It has thousands of bytes and is not copied.
@@ -40,8 +40,8 @@ pub fn write_array_path(uri: &str, path: &mut Path) {
 /// The path of what the array at `uri` was loaded from.
 pub fn root_path(uri: &str, record: &ArrayRecord) -> Path {
     let mut path = Path::new();
-    match split_numbered(uri) {
-        Some((folder, _)) if record.is_in_parts() => path.push_str(folder),
+    match Pattern::of(uri) {
+        Some(pattern) if record.is_in_parts() => path.push_str(pattern.folder),
         _ if record.flat.is_some() => path.push_str(flat_path(uri)),
         _ => path = document_path(uri, record.document),
     }

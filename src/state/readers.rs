@@ -27,6 +27,8 @@ pub struct Readers {
     pub queue: Queue,
     /// The planner has boxes that are not all in waves.
     pub has_planned: bool,
+    /// Chunks of the box in turn found no room in the staging.
+    pub lacks_staging: bool,
     /// The targets of the boxes.
     pub targets: Table<CallerPlaces>,
     /// Numbers of the callers that wait, oldest first.
@@ -54,6 +56,7 @@ impl Readers {
         Readers {
             queue: Queue::carve_of_callers(carver, settings.config.n_readers),
             has_planned: false,
+            lacks_staging: false,
             targets: carver.table(Item::Instance, readers, &CallerPlaces::EMPTY),
             waiting: Shelf::new(carver.slice(Item::Instance, waiting, &0)),
             callers: 0,
@@ -69,7 +72,7 @@ impl Readers {
     /// No box is under way any more.
     pub fn reset(&mut self) {
         self.queue.clear();
-        self.has_planned = false;
+        (self.has_planned, self.lacks_staging) = (false, false);
         self.addresses.iter().for_each(|address| address.store(0, Relaxed));
     }
 

@@ -9,7 +9,7 @@ use crate::common::drive::{
 };
 use crate::common::fixtures::Scratch;
 use crate::common::hook;
-use crate::common::read_boxes::check_each;
+use crate::common::read_boxes::{self, Layout, check_each, part};
 use crate::common::store::zstd_frame;
 use crate::common::synth::{Meta, chunk_bytes, chunk_job, shard_bytes};
 use std::ffi::{CStr, c_char, c_void};
@@ -313,7 +313,7 @@ fn a_box_of_a_grid_that_takes_all_rows_is_read_beside_early_batches_of_another()
 }
 
 #[test]
-fn a_box_of_the_largest_chunk_is_read_while_early_batches_have_staging() {
+fn a_box_of_the_largest_chunk_may_wait_for_early_batches_and_says_so() {
     let scratch = Scratch::new();
     let codecs = r#",{"name":"zstd","configuration":{"level":3,"checksum":true}}"#;
     let mut dice = Dice(7);
@@ -338,7 +338,23 @@ fn a_box_of_the_largest_chunk_is_read_while_early_batches_have_staging() {
     let loader = Loader::open_on(&SYSTEM, &config).unwrap();
     let span = |y: i64| (vec![64 * y, 0], vec![64 * y + 64, 128]);
     let jobs = (0..ROWS as i64).map(|y| Job::new(&small, span(y), noise[..16_384].to_vec()));
-    check_read_beside(&loader, &config, &jobs.collect::<Vec<_>>(), &third);
+    let jobs: Vec<Job> = jobs.collect();
+    let requests: Vec<_> = jobs.iter().enumerate().map(|(n, job)| job.request(n)).collect();
+    assert_eq!(loader.push(&requests, 0).unwrap(), jobs.len());
+    let pop = || match loader.pop(PATIENCE_NS).unwrap() {
+        Pop::Batch(batch) => batch,
+        _ => panic!("no batch"),
+    };
+    let first = pop();
+    std::thread::sleep(Duration::from_millis(100));
+    let layout = Layout::row_major(&third.extents(), 2);
+    let late = read_boxes::read(&loader, &part(&third), &layout, 100_000_000);
+    let late = late.unwrap_err();
+    assert_eq!(late.status, Status::Starved);
+    assert!(late.text.as_str().contains("which are read early: release one"), "{late}");
+    drop(first);
+    (1..jobs.len()).for_each(|_| drop(pop()));
+    check_each(&loader, 2, &[third]);
     loader.close(PATIENCE_NS).unwrap();
 }
 

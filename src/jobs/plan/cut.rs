@@ -25,7 +25,7 @@ use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// The share of the staging, one part in so many, that early batches leave to callers that read
-/// boxes, or more, where a chunk may take more.
+/// boxes. A chunk that takes more may have to wait until a batch is released.
 const READERS_SHARE: u64 = 2;
 
 impl Planner {
@@ -138,10 +138,15 @@ impl Planner {
         });
         // A caller that reads a box finds room for its chunks, whoever holds batches.
         let is_left = self.is_early(count) && shared.settings.config.n_readers > 0;
-        let most = shared.settings.chunk_staging_bytes();
-        let reserve = most.max(shared.geometry.slab_bytes / READERS_SHARE);
-        let reserve = if is_left { reserve } else { 0 };
-        let taken = lock.lock().waves.ring.take_beside(slab_bytes, reserve);
+        let reserve = if is_left { shared.geometry.slab_bytes / READERS_SHARE } else { 0 };
+        let taken = {
+            let state = &mut *lock.lock();
+            let taken = state.waves.ring.take_beside(slab_bytes, reserve);
+            if self.lane == Lane::Readers {
+                state.readers.lacks_staging = taken.is_none();
+            }
+            taken
+        };
         let Some((interval, slab_start)) = taken else { return false };
         let reads = self.write_reads(shared, wave, data, slab_start);
         let ops = self.write_idle(shared, wave, reads, data..tasks as usize);

@@ -12,7 +12,7 @@ mod numbered;
 mod raw;
 
 pub use npy::{NpyHeader, npy_header, record_from_npy};
-pub use numbered::{Numbered, PrefixFinder, Sequence, split_numbered, write_numbered};
+pub use numbered::{Numbered, Pattern, PrefixFinder, Sequence, write_numbered};
 pub use raw::record_from_raw;
 
 use crate::base::limits::RANK_MAX;

@@ -1,7 +1,7 @@
 //! Folders of numbered files, `NAME_0000.npy` and so on: which files they are.
 //!
 //! In: names of files in a folder, in any order. Out: how many there are, and how they are spelled;
-//! or which is missing. Invariant: what is found is 0 to the last, each spelled in one way.
+//! or which is missing. Invariant: what is found is the first to the last, each spelled in one way.
 
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
@@ -13,27 +13,58 @@ use core::fmt::Write;
 /// Bytes of a name that a file system has.
 const NAME_BYTES: usize = 256;
 const ENDING: &str = ".npy";
+/// What stands before the number of the first file in a uri.
+const FIRST: &str = "#first=";
 /// Bytes of a uri that an error text shows.
 const SHOWN_BYTES: usize = 160;
 
-/// Splits `FOLDER/NAME_*.npy`, which names all files that have a number in the place of the star:
-/// the folder, and what stands before the number. None of other uris.
-pub fn split_numbered(uri: &str) -> Option<(&str, &str)> {
-    let (folder, name) = uri.rsplit_once('/').unwrap_or((".", uri));
-    let folder = if folder.is_empty() { "/" } else { folder };
-    let prefix = name.strip_suffix(ENDING)?.strip_suffix('*')?;
-    (!prefix.contains('*')).then_some((folder, prefix))
+/// What `FOLDER/NAME_*.npy` and `FOLDER/NAME_*_END.npy#first=1` mean: all files that have a number in
+/// the place of the star.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pattern<'a> {
+    pub folder: &'a str,
+    /// What stands before the number in a name, and behind it.
+    pub prefix: &'a str,
+    pub suffix: &'a str,
+    /// The number of the first file.
+    pub first: u32,
 }
 
-/// Writes the path of file `number` of such a uri.
+/// The uri up to the star, behind it, and the number of the first file; None of other uris.
+fn split(uri: &str) -> Option<(&str, &str, u32)> {
+    let (path, first) = match uri.rsplit_once(FIRST) {
+        Some((path, number)) if is_number(&number) => (path, number.parse().ok()?),
+        _ => (uri, 0),
+    };
+    let (before, suffix) = path.rsplit_once('*')?;
+    let name = before.rsplit_once('/').map_or(before, |(_, name)| name);
+    let is_one = !name.contains('*') && !suffix.contains('/') && suffix.ends_with(ENDING);
+    is_one.then_some((before, suffix, first))
+}
+
+impl<'a> Pattern<'a> {
+    /// That of a uri; None of other uris.
+    pub fn of(uri: &'a str) -> Option<Pattern<'a>> {
+        let (before, suffix, first) = split(uri)?;
+        let (folder, prefix) = before.rsplit_once('/').unwrap_or((".", before));
+        Some(Pattern {
+            folder: if folder.is_empty() { "/" } else { folder },
+            prefix,
+            suffix,
+            first,
+        })
+    }
+}
+
+/// Writes the path of the file at place `number` of such a uri, counted from its first.
 pub fn write_numbered<B: ?Sized>(uri: &str, number: u32, digits: u32, path: &mut TextIn<B>)
 where
     TextIn<B>: Write,
 {
-    let before = uri.strip_suffix(ENDING).and_then(|uri| uri.strip_suffix('*')).unwrap_or(uri);
-    let width = digits as usize;
+    let (before, suffix, first) = split(uri).unwrap_or((uri, ENDING, 0));
+    let (number, width) = (u64::from(first) + u64::from(number), digits as usize);
     // A path that is too long is cut, and no file has it.
-    let _ = write!(path, "{before}{number:0width$}{ENDING}");
+    let _ = write!(path, "{before}{number:0width$}{suffix}");
 }
 
 /// What stands before the number in a name, and the number; None of other names.
@@ -62,7 +93,8 @@ impl PrefixFinder {
 
     /// Takes a name.
     pub fn add(&mut self, name: &[u8]) {
-        let Some((prefix, _)) = parts_of(name) else { return };
+        // Hidden names are of systems that keep notes beside each file.
+        let Some((prefix, _)) = parts_of(name).filter(|_| !name.starts_with(b".")) else { return };
         let text = || {
             let mut text = Text::new();
             text.push_str(prefix);
@@ -103,8 +135,8 @@ impl Default for PrefixFinder {
 
 /// Counts the files of a sequence.
 pub struct Numbered<'a> {
-    prefix: &'a str,
-    /// A bit for each number that was seen.
+    pattern: Pattern<'a>,
+    /// A bit for each number that was seen, from that of the first file on.
     seen: &'a mut [u8],
     count: u64,
     /// The least number that has no bit.
@@ -119,25 +151,26 @@ pub struct Numbered<'a> {
 /// How the numbers of a sequence are spelled, and how many there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sequence {
-    /// Files 0 to the one before this.
+    /// So many, from the first on.
     pub count: u32,
     /// Digits of a number at least, zeros in front.
     pub digits: u32,
 }
 
 impl<'a> Numbered<'a> {
-    /// Names that begin with `prefix`. `seen` has a bit for each file that there may be.
-    pub fn new(prefix: &'a str, seen: &'a mut [u8]) -> Numbered<'a> {
+    /// Names of a pattern. `seen` has a bit for each file that there may be.
+    pub fn new(pattern: Pattern<'a>, seen: &'a mut [u8]) -> Numbered<'a> {
         seen.fill(0);
         let shortest = u32::MAX;
-        Numbered { prefix, seen, count: 0, beyond: None, digits: None, shortest, fault: None }
+        Numbered { pattern, seen, count: 0, beyond: None, digits: None, shortest, fault: None }
     }
 
     /// Takes a name.
     pub fn add(&mut self, name: &[u8]) {
         // Digits that the prefix ends with are none of the number.
-        let rest = core::str::from_utf8(name).ok().and_then(|name| name.strip_prefix(self.prefix));
-        let Some(digits) = rest.and_then(|rest| rest.strip_suffix(ENDING)).filter(is_number) else {
+        let Pattern { prefix, suffix, first, .. } = self.pattern;
+        let rest = core::str::from_utf8(name).ok().and_then(|name| name.strip_prefix(prefix));
+        let Some(digits) = rest.and_then(|rest| rest.strip_suffix(suffix)).filter(is_number) else {
             return;
         };
         let length = digits.len() as u32;
@@ -154,11 +187,16 @@ impl<'a> Numbered<'a> {
         } else {
             self.shortest = self.shortest.min(length);
         }
+        let Some(number) = number.checked_sub(u64::from(first)) else {
+            self.fault = self.fault.or(Some(("a file lies before the first one", number)));
+            return;
+        };
         match self.seen.get_mut(index(number / 8)) {
             None => self.beyond = Some(self.beyond.map_or(number, |least| least.min(number))),
             Some(byte) => {
                 let bit = 1 << (number % 8);
                 if *byte & bit != 0 {
+                    let number = number + u64::from(first);
                     self.fault = self
                         .fault
                         .or(Some(("a number is there twice, spelled in two ways", number)));
@@ -172,6 +210,10 @@ impl<'a> Numbered<'a> {
     /// Files that there are bits for.
     pub fn room(&self) -> u64 {
         self.seen.len() as u64 * 8
+    }
+
+    fn is_seen(&self, number: u64) -> bool {
+        self.seen[index(number / 8)] & (1 << (number % 8)) != 0
     }
 
     /// Whether it has more files than there are bits.
@@ -188,15 +230,21 @@ impl<'a> Numbered<'a> {
         if self.count == 0 && self.beyond.is_none() {
             return Err(fail!(why, NotFound, "{shown}: there is no such file"));
         }
-        let bits = (0..self.room())
-            .take_while(|number| self.seen[index(number / 8)] & (1 << (number % 8)) != 0);
-        let whole = bits.count() as u64;
+        let whole = (0..self.room()).take_while(|number| self.is_seen(*number)).count() as u64;
         if whole < self.count || self.beyond.is_some() && !self.is_short_of_bits() {
             let (mut end, mut path) = (Text::<512>::new(), Text::<512>::new());
             write!(end, "{shown}");
             write_numbered(end.as_str(), whole as u32, self.digits.unwrap_or(1), &mut path);
             let text = "is not there, but files with higher numbers are";
-            return Err(fail!(why, NotFound, "{path}: {text}"));
+            let least = (0..self.room()).find(|number| self.is_seen(*number)).or(self.beyond);
+            return Err(match least.filter(|_| whole == 0 && self.pattern.first == 0) {
+                Some(least) => {
+                    let way =
+                        format_args!("if {least} is the first, name them {end}{FIRST}{least}");
+                    fail!(why, NotFound, "{path}: {text}: {way}")
+                }
+                None => fail!(why, NotFound, "{path}: {text}"),
+            });
         }
         if self.is_short_of_bits() || whole > u64::from(most) {
             let files = if self.beyond.is_some() { "more than " } else { "" };
@@ -206,7 +254,7 @@ impl<'a> Numbered<'a> {
                 "{shown}: {files}{whole} files, max_npy_files = {most}: raise it"
             ));
         }
-        // Number 0 is there, and spelled as all numbers of that length or less.
+        // The first is there, and spelled as all numbers of that length or less.
         let digits = self.digits.unwrap_or(1);
         if self.shortest < digits {
             let text = "numbers have no zeros in front, but others of that length do";
@@ -225,7 +273,7 @@ mod tests {
 
     fn sequence(names: &[String], most: u32) -> Result<Sequence, (Status, String)> {
         let (mut seen, mut why) = ([0xff; 128], Why::new());
-        let mut numbered = Numbered::new("s_", &mut seen);
+        let mut numbered = Numbered::new(Pattern::of("/d/s_*.npy").unwrap(), &mut seen);
         names.iter().for_each(|name| numbered.add(name.as_bytes()));
         let found = numbered.finish("/d/s_*.npy", most, &mut why);
         found.map_err(|status| (status, why.to_string()))
@@ -237,11 +285,27 @@ mod tests {
 
     #[test]
     fn a_uri_names_a_folder_and_what_stands_before_the_number() {
-        assert_eq!(split_numbered("/d/s_*.npy"), Some(("/d", "s_")));
-        assert_eq!(split_numbered("*.npy"), Some((".", "")));
-        assert_eq!(split_numbered("/*.npy"), Some(("/", "")));
-        for uri in ["/d/s_.npy", "/d/s_*", "/d/*_*.npy", "/d/*/s.npy"] {
-            assert_eq!(split_numbered(uri), None, "{uri}");
+        for (uri, folder, prefix, suffix, first) in [
+            ("/d/s_*.npy", "/d", "s_", ".npy", 0),
+            ("*.npy", ".", "", ".npy", 0),
+            ("/*.npy", "/", "", ".npy", 0),
+            ("/d#1/s_*_img.npy", "/d#1", "s_", "_img.npy", 0),
+            ("/d*/s_*.npy#first=12", "/d*", "s_", ".npy", 12),
+        ] {
+            let pattern = Pattern { folder, prefix, suffix, first };
+            assert_eq!(Pattern::of(uri), Some(pattern), "{uri}");
+        }
+        for uri in [
+            "/d/s_.npy",
+            "/d/s_*",
+            "/d/*_*.npy",
+            "/d/*/s.npy",
+            "/d/s_*.npy#first=",
+            "/d/s_*.npy#first=-1",
+            "/d/s_*.npy#first=99999999999",
+            "/d/s_*.npy#level=1",
+        ] {
+            assert_eq!(Pattern::of(uri), None, "{uri}");
         }
         let mut path = Text::<64>::new();
         write_numbered("/d/s_*.npy", 12, 4, &mut path);
@@ -249,6 +313,35 @@ mod tests {
         path.clear();
         write_numbered("*.npy", 12345, 4, &mut path);
         assert_eq!(path.as_str(), "12345.npy");
+        path.clear();
+        write_numbered("/d/s_*_img.npy#first=3", 9, 4, &mut path);
+        assert_eq!(path.as_str(), "/d/s_0012_img.npy");
+    }
+
+    #[test]
+    fn a_sequence_may_begin_anywhere_if_the_uri_says_so() {
+        let find = |uri: &str, numbers: &[u32]| {
+            let (mut seen, mut why) = ([0; 2], Why::new());
+            let mut numbered = Numbered::new(Pattern::of(uri).unwrap(), &mut seen);
+            let names = numbers.iter().map(|number| format!("s_{number:03}.npy"));
+            names.for_each(|name| numbered.add(name.as_bytes()));
+            numbered.finish(uri, 8, &mut why).map_err(|_| why.to_string())
+        };
+        let count = |count| Ok(Sequence { count, digits: 3 });
+        assert_eq!(find("/d/s_*.npy#first=1", &[3, 1, 2]), count(3));
+        assert_eq!(find("/d/s_*.npy#first=200", &[200, 201]), Ok(Sequence { count: 2, digits: 1 }));
+        assert_eq!(find("/d/s_*.npy#first=0", &[0, 1]), count(2));
+        for (uri, numbers, text) in [
+            ("/d/s_*.npy", &[1, 2][..], "if 1 is the first, name them /d/s_*.npy#first=1"),
+            ("/d/s_*.npy", &[99], "if 99 is the first, name them /d/s_*.npy#first=99"),
+            ("/d/s_*.npy#first=1", &[2, 3], "/d/s_001.npy: is not there, but files with higher"),
+            ("/d/s_*.npy#first=1", &[1, 3], "/d/s_002.npy: is not there, but files with higher"),
+            ("/d/s_*.npy#first=1", &[0, 1], "a file lies before the first one: 0"),
+            ("/d/s_*.npy#first=1", &[1, 2, 3, 4, 5, 6, 7, 8, 9], "9 files, max_npy_files = 8"),
+        ] {
+            let refused = find(uri, numbers).unwrap_err();
+            assert!(refused.contains(text), "{refused}");
+        }
     }
 
     #[test]
@@ -265,7 +358,7 @@ mod tests {
     #[test]
     fn digits_before_the_star_are_none_of_the_number() {
         let (mut seen, mut why) = ([0; 8], Why::new());
-        let mut numbered = Numbered::new("s1", &mut seen);
+        let mut numbered = Numbered::new(Pattern::of("/d/s1*.npy").unwrap(), &mut seen);
         ["s10.npy", "s1.npy", "s11.npy", "s2.npy", "s1_0.npy"]
             .iter()
             .for_each(|name| numbered.add(name.as_bytes()));
@@ -310,6 +403,7 @@ mod tests {
         };
         assert_eq!(find(&["a.npy", "b.json", "7"]), Ok(None));
         assert_eq!(find(&["a_1.npy", "b.npy", "a_0.npy"]), Ok(Some("a_".into())));
+        assert_eq!(find(&["._a_1.npy", ".DS_Store", "a_1.npy", ".b_0.npy"]), Ok(Some("a_".into())));
         assert_eq!(find(&["0.npy"]), Ok(Some(String::new())));
         let (status, text) = find(&["b1.npy", "a1.npy", "c1.npy"]).unwrap_err();
         assert_eq!(status, Status::Invalid);

@@ -56,9 +56,11 @@ fn put<T>(place: &mut Option<T>, value: Option<T>) -> bool {
     place.is_some()
 }
 
-/// "u16" as this library spells it, little; ">u2" as numpy does.
+/// "u16" as this library spells it, and "uint16" as zarr and numpy do, little; ">u2" as numpy's
+/// headers do.
 fn dtype_of(text: &str) -> Option<(Dtype, u32, ByteOrder)> {
-    let named = DTYPES.iter().find(|dtype| dtype.name() == text && **dtype != Dtype::Raw);
+    let is_named = |dtype: &&Dtype| [dtype.name(), dtype.zarr3_name()].contains(&text);
+    let named = DTYPES.iter().find(|dtype| is_named(dtype) && **dtype != Dtype::Raw);
     if let Some(dtype) = named {
         return Some((*dtype, dtype.bytes(), ByteOrder::Little));
     }
@@ -94,6 +96,10 @@ mod tests {
         let found = record("raw:x?shape=3,4&dtype=>f8&order=F", 96).unwrap();
         assert_eq!((found.byte_order, found.chunk_strides[0]), (ByteOrder::Big, 8));
         assert_eq!(record("raw:x?dtype=bf16&shape=", 2).unwrap().rank, 0);
+        for dtype in ["f32", "float32", "<f4"] {
+            let uri = std::format!("raw:x?dtype={dtype}&shape=3");
+            assert_eq!(record(&uri, 12).unwrap().dtype, Dtype::F32, "{dtype}");
+        }
     }
 
     #[test]

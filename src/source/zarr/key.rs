@@ -110,8 +110,9 @@ pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(
     }
     let mut buffer = [0; URI_BYTES_MAX];
     // Of a file:// uri alone it is certain that a mark is no part of the path.
-    let is_selection =
-        |(_, text): &(&str, &str)| ["level=", "scale="].iter().any(|key| text.starts_with(key));
+    let is_selection = |(_, text): &(&str, &str)| {
+        ["level=", "scale=", "first="].iter().any(|key| text.starts_with(key))
+    };
     // The first slash of a path stays, and those of a scheme.
     let (path, least, selection) = match scheme(uri) {
         Some(name) if name.eq_ignore_ascii_case("file") => {
