@@ -16,6 +16,9 @@ use crate::source::files::read_npy;
 use crate::source::flat::{Numbered, Pattern, PrefixFinder, Sequence, write_numbered};
 use crate::source::look::{Look, Seen};
 
+/// Files that are compared where there is no room for all.
+const FEW_FILES: u32 = 16;
+
 /// The one sequence of numbered files in a folder: the uri means their name.
 pub fn folder(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> {
     let (mut finder, uri) = (PrefixFinder::new(), look.uri);
@@ -57,7 +60,14 @@ fn begin(look: &mut Look<'_>, pattern: Pattern<'_>, why: &mut Why) -> Result<Opt
     {
         return Ok(Some(Seen::TooLarge));
     }
-    let Sequence { count, digits } = numbered.finish(uri, look.files_max, why)?;
+    let found = numbered.finish(uri, look.files_max, why);
+    let Sequence { count, digits } = match found {
+        Err(Status::Budget) => {
+            let digits = numbered.digits();
+            return Err(check_few(look, digits, why).err().unwrap_or(Status::Budget));
+        }
+        found => found?,
+    };
     match read_part(access, (uri, digits, 0), look.chunk_bytes_max, look.buffer, why)? {
         None if !look.is_large => Ok(Some(Seen::TooLarge)),
         Some(record) if record.rank > 0 => {
@@ -71,6 +81,26 @@ fn begin(look: &mut Look<'_>, pattern: Pattern<'_>, why: &mut Why) -> Result<Opt
             Err(fail!(why, Unsupported, "{}: {text}", Tail(uri, SHOWN_BYTES)))
         }
     }
+}
+
+/// Whether the first files are of one array: where they are not, more room would not help. `why`
+/// stays as it is if they are, or if a header cannot be read.
+fn check_few(look: &mut Look<'_>, digits: u32, why: &mut Why) -> Result<(), Status> {
+    let (access, uri, mut other) = (look.access, look.uri, Why::new());
+    let first = read_part(access, (uri, digits, 0), u64::MAX, look.buffer, &mut other);
+    let Ok(Some(first)) = first else { return Ok(()) };
+    let first = ArrayRecord { part_digits: digits, ..first };
+    for number in 1..FEW_FILES {
+        match check_part(access, (uri, &first, number), look.buffer, &mut other) {
+            Ok(_) => {}
+            Err(Status::Decode) => {
+                *why = other;
+                return Err(Status::Decode);
+            }
+            Err(_) => return Ok(()),
+        }
+    }
+    Ok(())
 }
 
 /// The record of file `number`; None if `buffer` is too small for its header.

@@ -37,15 +37,26 @@ pub fn check_record(
         ));
     }
     if cast.is_none() {
-        return Err(fail!(
-            why,
-            Dtype,
-            "{of}no cast from {} ({} bytes) to {} ({} bytes): choose another output dtype",
-            record.dtype.name(),
-            record.dtype_bytes,
-            field.dtype.name(),
-            field.dtype_bytes
-        ));
+        let (from, to) = (record.dtype.name(), field.dtype.name());
+        let bytes = (record.dtype_bytes, field.dtype_bytes);
+        let reason =
+            format_args!("no cast from {from} ({} bytes) to {to} ({} bytes)", bytes.0, bytes.1);
+        let shape = core::fmt::from_fn(|f| {
+            let axes = record.shape[..record.axes()].iter().enumerate();
+            { axes }.try_for_each(|(axis, extent)| {
+                write!(f, "{}{extent}", if axis > 0 { "," } else { "" })
+            })
+        });
+        return Err(match record.flat.filter(|_| is_maybe_bf16(record)) {
+            // A .npy header has no name for bfloat16, and ml_dtypes writes one of two bytes.
+            Some(offset) => fail!(
+                why,
+                Dtype,
+                "{of}{reason}: if it is bfloat16, name it \
+                 raw:FILE?dtype=bf16&shape={shape}&offset={offset}"
+            ),
+            None => fail!(why, Dtype, "{of}{reason}: choose another output dtype"),
+        });
     }
     let cap = shared.settings.config.max_chunk_uncompressed_bytes;
     let chunk_bytes = record.working_bytes();
@@ -60,6 +71,12 @@ pub fn check_record(
         ));
     }
     Ok(())
+}
+
+/// Whether the elements of a file may be what numpy has no name for.
+fn is_maybe_bf16(record: &ArrayRecord) -> bool {
+    let is_plain = !record.is_in_parts() && !record.is_scalar;
+    (record.dtype, record.dtype_bytes) == (Dtype::Raw, 2) && is_plain
 }
 
 /// The range of the array that a box reads, padding included; empty along an axis of which it reads

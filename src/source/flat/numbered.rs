@@ -207,6 +207,11 @@ impl<'a> Numbered<'a> {
         }
     }
 
+    /// Digits of a number at least.
+    pub fn digits(&self) -> u32 {
+        self.digits.unwrap_or(1)
+    }
+
     /// Files that there are bits for.
     pub fn room(&self) -> u64 {
         self.seen.len() as u64 * 8
@@ -234,7 +239,7 @@ impl<'a> Numbered<'a> {
         if whole < self.count || self.beyond.is_some() && !self.is_short_of_bits() {
             let (mut end, mut path) = (Text::<512>::new(), Text::<512>::new());
             write!(end, "{shown}");
-            write_numbered(end.as_str(), whole as u32, self.digits.unwrap_or(1), &mut path);
+            write_numbered(end.as_str(), whole as u32, self.digits(), &mut path);
             let text = "is not there, but files with higher numbers are";
             let least = (0..self.room()).find(|number| self.is_seen(*number)).or(self.beyond);
             return Err(match least.filter(|_| whole == 0 && self.pattern.first == 0) {
@@ -255,7 +260,7 @@ impl<'a> Numbered<'a> {
             ));
         }
         // The first is there, and spelled as all numbers of that length or less.
-        let digits = self.digits.unwrap_or(1);
+        let digits = self.digits();
         if self.shortest < digits {
             let text = "numbers have no zeros in front, but others of that length do";
             return Err(fail!(why, Decode, "{shown}: {text}"));

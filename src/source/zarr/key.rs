@@ -7,7 +7,7 @@ use crate::base::limits::URI_BYTES_MAX;
 use crate::base::status::{Status, Why};
 use crate::base::text::{Tail, Text, scheme};
 use crate::fail;
-use crate::records::{ArrayRecord, KeyEncoding, Spelling};
+use crate::records::{ArrayRecord, KeyEncoding, RAW_PREFIX, Spelling};
 
 /// Bytes of a uri that an error text shows.
 const SHOWN_URI_BYTES: usize = 200;
@@ -94,7 +94,7 @@ fn write_key<const N: usize>(spelling: Spelling, file: &[u64], out: &mut Text<N>
 
 /// Replaces `out` by the path that `uri` means: a path as it is, also with another scheme, which
 /// only a files hook reads; `file://` uris without scheme and host and with their escapes
-/// resolved; all without trailing slashes. `out` is written only on success. Errors: INVALID
+/// resolved, also behind "raw:"; all without trailing slashes. `out` is written only on success. Errors: INVALID
 /// (empty, NUL, too long, bad escape), UNSUPPORTED (other hosts).
 pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(), Status> {
     if uri.is_empty() {
@@ -109,6 +109,16 @@ pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(
         return Err(fail!(why, Invalid, "uri of {} bytes has a NUL byte in it", uri.len()));
     }
     let mut buffer = [0; URI_BYTES_MAX];
+    // raw:file:///PATH?.. is a file:// uri with a description behind it, which has no escapes.
+    if let Some((path, query)) = uri.strip_prefix(RAW_PREFIX).and_then(|raw| raw.rsplit_once('?'))
+        && scheme(path).is_some_and(|name| name.eq_ignore_ascii_case("file"))
+    {
+        let path = file_path(path, &mut buffer, why)?;
+        out.clear();
+        write!(out, "{RAW_PREFIX}{path}?{query}");
+        assert!(!out.is_cut());
+        return Ok(());
+    }
     // Of a file:// uri alone it is certain that a mark is no part of the path.
     let is_selection = |(_, text): &(&str, &str)| {
         ["level=", "scale=", "first="].iter().any(|key| text.starts_with(key))
