@@ -27,18 +27,21 @@
  * the same. A uri names the directory: its zarr.json is read, or its .zarray where there is no
  * zarr.json. A v2 fill value of null is zeros.
  *
- * And single files of elements as they are: .npy files (versions 1.0 to 3.0, either order, either
- * byte order), and raw:PATH?dtype=u16&shape=64,128&offset=512&order=F, where dtype is a name of
- * section 9 in lower case, little-endian, or one of numpy's (>u2), and offset (0) and order (C) may
- * be left out. Both have a fill value of 0, and of them no more is read than boxes need.
+ * And single files of elements as they are: .npy files (versions 1.0 to 3.0, either order,
+ * either byte order), and raw:PATH?dtype=u16&shape=64,128&offset=512&order=F, where dtype is a
+ * name of section 9 in lower case or numpy's (uint16), little-endian, or as numpy's headers say
+ * it (>u2), and offset (0) and order (C) may be left out. Both have a fill value of 0, and of
+ * them no more is read than boxes need.
  *
- * DIR/NAME_*.npy is one array too: the rows of all those files, by the numbers that stand for the
- * *, from 0 on without a gap, with zeros in front (part_000.npy; part_1000.npy follows part_999) or
- * without. Its files share type, byte order, order and all extents but the first; DIR alone stands
- * for the one such sequence in it. Every header is read and checked when the array is first used,
- * by as many threads as there are, and what is wrong with one names its file. max_npy_files is how
- * many files the arrays in use have together; wavetrain_config_fit raises it. A files hook cannot
- * list folders and has no such arrays.
+ * DIR/NAME_*.npy is one array too: the rows of all those files, by the numbers that stand for
+ * the *, from 0 on without a gap, with zeros in front (part_000.npy; part_1000.npy follows
+ * part_999) or without. DIR/NAME_*.npy#first=1 begins at that number, and a name may go on
+ * behind the number (NAME_*_img.npy). Its files share type, byte order, order and all extents
+ * but the first; DIR alone stands for the one sequence in it whose names end with the number.
+ * Every header is read and checked when the array is first used, by as many threads as there
+ * are, and what is wrong with one names its file. max_npy_files is how many files the arrays in
+ * use have together; wavetrain_config_fit raises it. A files hook cannot list folders and has no
+ * such arrays.
  *
  * Behind the uri of a group that is an OME-NGFF image, #level=2 names one of its levels, and
  * #scale=0.5,0.5,0.5 the coarsest whose voxels are no longer than that, by axis of space or by
