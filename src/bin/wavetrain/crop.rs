@@ -27,8 +27,8 @@ Writes boxes of arrays as .npy files.
   wavetrain crop --requests REQS.jsonl --out-dir DIR
   wavetrain crop --fields FIELDS.json --requests REQS.jsonl --out-dir DIR
 
-A BOX is begin:end per axis: 0:64,0:128,32:160 (--box=-16:48,.. where it starts with a minus);
-\"\" of an array without axes.
+A BOX is begin:end per axis, and what is left out of it the array's: 0:64,:,32:160
+(--box=-16:48,.. where it starts with a minus); \"\" of an array without axes.
 A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; '-' reads standard input.
 
   -o, --out FILE        boxes of one shape, stacked [N, ..] in order; one box alone on the command
@@ -182,7 +182,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
     let requests = match file {
         Some(_) if by_words => return usage("give either URI BOX or --requests FILE"),
         Some(path) => Requests::read(&path, keep_going)?,
-        None => Requests::from_words(&words)?,
+        None => Requests::from_words(&words, feed::extents)?,
     };
     let unstacked = by_words && requests.items.len() == 1;
     Ok(Some(Options { flags, requests, target, unstacked, keep_going, json, source }))

@@ -262,6 +262,13 @@ pub fn element_types(uris: &[impl AsRef<str>]) -> Vec<Option<ElementType>> {
     uris.iter().map(type_of).collect()
 }
 
+/// The extents of an array.
+pub fn extents(uri: &str) -> Outcome<Vec<u64>> {
+    let info = loader::array_info(uri, &mut vec![0; loader::SCRATCH_BYTES]);
+    let info = info.map_err(|failure| Fault::library(&failure))?;
+    Ok(info.shape[..info.rank as usize].to_vec())
+}
+
 /// Raises the caps of `config` to what the arrays need.
 pub fn fit(config: &mut Config, uris: &[&str]) -> Result<(), Failure> {
     let mut scratch = vec![0; loader::SCRATCH_BYTES];

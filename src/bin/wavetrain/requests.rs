@@ -115,14 +115,34 @@ impl Requests {
         Ok(requests)
     }
 
-    /// Takes `URI BOX [BOX ...] [URI BOX ...]`: a word that reads as a box is one.
-    pub fn from_words(words: &[String]) -> Outcome<Requests> {
+    /// Takes `URI BOX [BOX ...] [URI BOX ...]`: a word that reads as a box is one. `extents_of` an
+    /// array is asked where an end of a box is left out.
+    pub fn from_words(
+        words: &[String],
+        extents_of: impl Fn(&str) -> Outcome<Vec<u64>>,
+    ) -> Outcome<Requests> {
         let mut requests = Requests::default();
         let mut uri: Option<(&str, bool)> = None;
         for word in words {
-            match (extent_from_text(word), uri) {
-                (Some(Ok(extent)), Some((name, _))) => {
-                    requests.add(name, extent);
+            match (axes_from_text(word), uri) {
+                (Some(Ok(axes)), Some((name, _))) => {
+                    let is_open = axes.iter().any(|(begin, end)| begin.is_none() || end.is_none());
+                    let extents = if is_open { extents_of(name)? } else { Vec::new() };
+                    let wrong = |reason| usage(format!("box '{word}' of '{name}': {reason}"));
+                    if is_open && axes.len() != extents.len() {
+                        let (boxed, axes) = (axes.len(), extents.len());
+                        return wrong(format!(
+                            "it has {boxed} axes, the array {axes}: {extents:?}"
+                        ));
+                    }
+                    let whole = (0..).zip(axes).map(|(axis, (begin, end))| {
+                        let extent = || i64::try_from(*extents.get(axis)?).ok();
+                        Some((begin.unwrap_or(0), end.or_else(extent)?))
+                    });
+                    match extent_from_axes(whole) {
+                        Ok(extent) => requests.add(name, extent),
+                        Err(reason) => return wrong(reason),
+                    }
                     uri = Some((name, true));
                 }
                 (Some(Ok(_)), None) => return usage(format!("box '{word}' comes before any URI")),
@@ -164,19 +184,27 @@ pub fn lines(
     Ok(())
 }
 
+/// The ends of a box along each axis; those that are left out are the array's.
+type Axes = Vec<(Option<i64>, Option<i64>)>;
+
 /// None where the text does not look like a box at all, so that it can be a uri.
-fn extent_from_text(text: &str) -> Option<Result<Extent, String>> {
+fn axes_from_text(text: &str) -> Option<Result<Axes, String>> {
     let of_box = |c: char| c.is_ascii_digit() || ":,- ".contains(c);
     if text.is_empty() {
-        return Some(Ok(Extent { begin: Vec::new(), end: Vec::new() }));
+        return Some(Ok(Vec::new()));
     }
     if !text.contains(':') || !text.chars().all(of_box) {
         return None;
     }
-    Some(extent_from_axes(text.split(',').map(|axis| {
-        let (begin, end) = axis.split_once(':')?;
-        Some((begin.trim().parse().ok()?, end.trim().parse().ok()?))
-    })))
+    let end = |text: &str| match text.trim() {
+        "" => Some(None),
+        number => number.parse().ok().map(Some),
+    };
+    let axes = text.split(',').enumerate().map(|(number, axis)| {
+        let pair = axis.split_once(':').and_then(|(begin, last)| Some((end(begin)?, end(last)?)));
+        pair.ok_or_else(|| format!("axis {number} is not a pair of whole numbers"))
+    });
+    Some(axes.collect())
 }
 
 fn request_from_line(line: &str) -> Result<(String, Extent), String> {
@@ -225,7 +253,11 @@ mod tests {
     use super::*;
 
     fn words(list: &[&str]) -> Outcome<Requests> {
-        Requests::from_words(&list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        let words: Vec<_> = list.iter().map(|word| (*word).to_owned()).collect();
+        Requests::from_words(&words, |uri| match uri {
+            "a" => Ok(vec![5, 8]),
+            _ => failed("no such array"),
+        })
     }
 
     #[test]
@@ -240,8 +272,33 @@ mod tests {
     }
 
     #[test]
+    fn ends_that_are_left_out_are_those_of_the_array() {
+        let text = |word| words(&["a", word]).ok().unwrap().items[0].1.text();
+        for (word, whole) in [
+            (":,:", "0:5,0:8"),
+            ("2:,:3", "2:5,0:3"),
+            ("-1:,: 4", "-1:5,0:4"),
+            ("1:2,0:9", "1:2,0:9"),
+        ] {
+            assert_eq!(text(word), whole);
+        }
+        assert_eq!(words(&["b", "0:4"]).ok().unwrap().items[0].1.text(), "0:4");
+        assert_eq!(words(&["b", "0:"]).err().map(|fault| fault.exit_code()), Some(1));
+    }
+
+    #[test]
     fn a_uri_without_a_box_and_a_box_without_a_uri_are_usage_errors() {
-        for bad in [&["a"][..], &["0:4"], &["a", "b", "0:4"], &["a", "4:4"], &["a", "4:"], &[]] {
+        for bad in [
+            &["a"][..],
+            &["0:4"],
+            &["a", "b", "0:4"],
+            &["a", "4:4"],
+            &["a", "5:,:"],
+            &["a", ":,:,:"],
+            &["a", "0:4,4"],
+            &["a", "0:--1"],
+            &[],
+        ] {
             assert_eq!(words(bad).err().map(|fault| fault.exit_code()), Some(2), "{bad:?}");
         }
     }
