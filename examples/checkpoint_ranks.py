@@ -59,7 +59,8 @@ class Ranks:
 def train(rank, ranks, uri, state, limit):
     tiles, total, batches = Tiles(uri), 0, 0
     config = wavetrain.Config(samples_per_batch=2, sample_shape=tiles.shape, dtype=tiles.dtype)
-    options = {"shuffle": True, "seed": 7, "rank": rank, "world": ranks.world}
+    # Each tile once, because it sums: some ranks get a batch less. Training takes the default.
+    options = {"shuffle": True, "seed": 7, "rank": rank, "world": ranks.world, "tail": "short"}
     with wavetrain.DataLoader(tiles, config=config, fit=[uri], **options) as loader:
         if state.exists():
             saved = json.loads(state.read_text())

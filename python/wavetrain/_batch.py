@@ -331,6 +331,8 @@ class Batch(Taken):
     the memory: tensors, arrays and buffers stay valid when batch and pipeline are gone, and the
     slot takes the next batch when the last of them is."""
 
+    # Of a DataLoader: how many of the last samples are repeats, which make the batch whole.
+    padded: int = 0
     _loan: Any = None  # the memory that it lies in, if that is lent
 
     def __init__(self, loader: int, fields: tuple[str, ...] = ()) -> None:

@@ -33,8 +33,9 @@ class Run:
     ends at once: the pipeline holds this."""
 
     def __init__(self) -> None:
-        # The places of the samples of each batch that was pushed and not popped.
-        self.pushed: collections.deque[list[Place]] = collections.deque()
+        # Of each batch that was pushed and not popped the places of its samples, and how many of
+        # these only pad.
+        self.pushed: collections.deque[tuple[list[Place], int]] = collections.deque()
         self.is_whole = False  # all samples of the epoch were pushed
         self.is_torn = False  # a call was ended on its way: some of them may be lost
         self.is_over = False
@@ -90,7 +91,7 @@ class Asked:
                 first = number * order.batch
                 try:
                     # Not by map, which a StopIteration of the data set would end.
-                    pairs = zip(indices[first : first + order.batch], batch)
+                    pairs = zip(indices[first : first + order.batch], batch[0])
                     samples = [self.sample(index, place) for index, place in pairs]
                 except Exception as error:
                     run.error = error
@@ -120,19 +121,25 @@ class Asked:
         run.is_whole = True
 
 
-def dealt(order: Epoch, is_whole_only: bool) -> Iterator[tuple[list[int], list[list[Place]]]]:
-    """What is left of an epoch, thousands of samples at once: their indices, and the places of
-    each batch of them."""
+def dealt(
+    order: Epoch, is_whole_only: bool
+) -> Iterator[tuple[list[int], list[tuple[list[Place], int]]]]:
+    """What is left of an epoch, thousands of samples at once: their indices, and of each batch of
+    them the places, and how many of them only pad."""
     size, is_end = order.batch, False
     count = size * max(1, DEALT_AT_ONCE // size)
     while not is_end:
-        places, indices = order.deal(count)
+        places, indices, padding = order.deal_and_pad(count)
         is_end = len(places) < count
         if is_whole_only:
             whole = len(places) // size * size
             places, indices = places[:whole], indices[:whole]
         if places:
-            yield indices, [places[first : first + size] for first in range(0, len(places), size)]
+            starts = range(0, len(places), size)
+            yield (
+                indices,
+                [(places[at : at + size], sum(padding[at : at + size])) for at in starts],
+            )
 
 
 class DataLoader:
@@ -165,7 +172,14 @@ class DataLoader:
         part of `epoch.split` or `stratify`, `Weighted`, `Mixed`, `balanced`; a `ChunkShuffle`,
         which keeps chunks in Config.chunk_cache_bytes, and without those saves next to nothing; or
         an `Epoch`, which has all of shuffle, drop_last, seed, rank and world.
-    drop_last: what is no full batch, for each rank, is left out. (An `Epoch` may pad, or go on.)
+    tail: at the end of an epoch, where there is less than a batch for each rank: "short", ranks get
+        what there is, each sample once, and some a batch less; "drop", nobody gets it; "pad", what
+        is missing is taken from the front again, so that all ranks get as many whole batches;
+        "repeat", the next epoch follows in the same batch, and there is no end. None: "pad" where
+        world > 1, since who waits for the gradients of a rank without a batch waits for ever; else
+        "short". `batch.padded` says how many of its last samples are such repeats, and `places` has
+        none for them. For sums over a data set, as in evaluation, take "short", or leave them out.
+    drop_last: True for tail="drop".
     transforms: a callable that takes the batch, or a list of them, each of which takes what the one
         before returned; what the last one returns comes out. `lambda batch: batch.torch()` does.
     config: of the pipeline, with batch_size in the place of its samples_per_batch. None: f32, of
@@ -194,6 +208,7 @@ class DataLoader:
         shuffle: bool | None = None,
         sampler: Epoch | Table | Draw | ChunkShuffle | Iterable[int] | None = None,
         *,
+        tail: str | None = None,
         drop_last: bool | None = None,
         seed: int | None = None,
         transforms: Callable[[Any], Any] | Iterable[Callable[[Any], Any]] | None = None,
@@ -218,8 +233,8 @@ class DataLoader:
             size = whole("batch_size", batch_size, 1, 1 << 20)
         if drop_last is None and config is not None and config.drop_last:
             drop_last = True
-        told = {"shuffle": shuffle, "drop_last": drop_last, "seed": seed}
-        told = {**told, "rank": rank, "world": world}
+        told: dict[str, Any] = {"shuffle": shuffle, "drop_last": drop_last, "seed": seed}
+        told = {**told, "tail": tail, "rank": rank, "world": world}
         given = {name: value for name, value in told.items() if value is not None}
         self._order = order_of(sampler, len(dataset), size, given)
         self._drop_last = self._order.tail == "drop"
@@ -324,8 +339,9 @@ class DataLoader:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """Where the samples of the batch that came out last stand, also within its transforms.
-        Where none is dropped and none comes to pad, a sum over them does not depend on the world::
+        """Where the samples of the batch that came out last stand, also within its transforms, but
+        for those that only pad. Where none is dropped, a sum over them does not depend on the
+        world::
 
             sum(mix(place.position, digest) for place, digest in zip(loader.places, batch.digests))
         """
@@ -432,7 +448,7 @@ class DataLoader:
                     raise
                 run.error, has_failed = run.error or error, True
                 continue
-            if run.pushed and batch.shape[0] == len(run.pushed[0]):
+            if run.pushed and batch.shape[0] == len(run.pushed[0][0]):
                 return batch
             batch.release()  # what was left of a batch that is not whole
             break
@@ -443,8 +459,8 @@ class DataLoader:
 
     def _made(self, run: Run, batch: Batch) -> Any:
         made: Any = batch
-        places = run.pushed[0]
-        self._places = tuple(places)
+        places, batch.padded = run.pushed[0]
+        self._places = tuple(places[: len(places) - batch.padded])
         for transform in self._transforms:
             made = transform(made)
         run.pushed.popleft()
@@ -501,8 +517,12 @@ def order_of(sampler: Any, count: int, size: int | None, given: dict[str, Any]) 
         order = sampler.copy(batch=size)
     else:
         samples, chunk_shuffle = samples_of(sampler, count)
-        tail = "drop" if flag("drop_last", given.pop("drop_last", False)) else "short"
-        order = Epoch(samples, chunk_shuffle=chunk_shuffle, batch=size, tail=tail, **given)
+        drops = flag("drop_last", given.pop("drop_last", False))
+        if drops and given.get("tail", "drop") != "drop":
+            raise ValueError(f"drop_last=True and tail={given['tail']!r} are both given")
+        usual = "drop" if drops else "pad" if given.get("world", 1) != 1 else "short"
+        given.setdefault("tail", usual)
+        order = Epoch(samples, chunk_shuffle=chunk_shuffle, batch=size, **given)
     reach = order.n if order.samples is None else order.samples.reach
     if reach > count:
         raise ValueError(f"sampler has sample {reach - 1}, and the data set {count} of them")

@@ -405,7 +405,7 @@ class Epoch:
 
     def __next__(self) -> int:
         if self.samples is not None:
-            _, samples = self._dealt(1)
+            _, samples, _ = self._dealt(1)
             if not samples:
                 raise StopIteration
             return samples[0]
@@ -436,17 +436,22 @@ class Epoch:
         >>> Epoch(10, seed=1, shuffle=True, batch=2).deal(2)
         ([Place(epoch=0, position=0), Place(epoch=0, position=1)], [4, 0])
         """
-        places, samples = self._dealt(_border.whole("count", count, 0, EPOCH_MAX))
-        return [*map(Place, places[::2], places[1::2])], samples
+        places, samples, _ = self.deal_and_pad(count)
+        return places, samples
 
-    def _dealt(self, count: int) -> tuple[Words[int], list[int]]:
+    def deal_and_pad(self, count: int) -> tuple[list[Place], list[int], Words[int]]:
+        """The same, and 1 for each that only pads, which with "pad" are the last of the epoch."""
+        places, samples, padding = self._dealt(_border.whole("count", count, 0, EPOCH_MAX))
+        return [*map(Place, places[::2], places[1::2])], samples, padding
+
+    def _dealt(self, count: int) -> tuple[Words[int], list[int], Words[int]]:
         if count > 4096:
             # Room for those that there are; one more, so that the end is met.
             count = min(count, self.left + 1)
-        places, indices = room(2 * count), room(count)
-        taken = self.ask("take_many", count, places, indices, None)
-        del places[2 * taken :], indices[taken:]
-        return places, self._samples_of(places, indices)
+        places, indices, padding = room(2 * count), room(count), array.array("B", bytes(count))
+        taken = self.ask("take_many", count, places, indices, padding)
+        del places[2 * taken :], indices[taken:], padding[taken:]
+        return places, self._samples_of(places, indices), padding
 
     def skip(self, count: int) -> int:
         """Passes over the rank's next `count` samples; how many there were."""

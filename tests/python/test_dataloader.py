@@ -126,6 +126,71 @@ def test_drop_last_leaves_out_what_is_no_batch_for_every_rank(loader):
     assert len(loader(10, config=config(drop_last=True), drop_last=False)) == 3
 
 
+def ends(made):
+    """Of each batch of an iteration the tags, how many only pad, and the places of the others."""
+    found = []
+    for batch in made:
+        with batch:
+            found.append((batch.info.tags, batch.padded, made.places))
+    return found
+
+
+@pytest.mark.parametrize("sampler", [None, "chunks", "weights"])
+@pytest.mark.parametrize(
+    ("count", "world", "batch"), [(41, 2, 4), (33, 2, 8), (50, 3, 4), (5, 8, 2)]
+)
+def test_ranks_get_as_many_batches_and_hear_what_only_pads(loader, sampler, count, world, batch):
+    kinds = {None: None, "chunks": ChunkShuffle(3, 2), "weights": Weighted([1] * count)}
+    made = [
+        loader(count, batch, sampler=kinds[sampler], seed=3, rank=rank, world=world)
+        for rank in range(world)
+    ]
+    found = [ends(each) for each in made]
+    sizes = [[len(tags) for tags, _, _ in each] for each in found]
+    assert sizes == [sizes[0]] * world and [len(each) for each in made] == [len(sizes[0])] * world
+    if sampler != "chunks":  # which fills windows, and not batches
+        assert sizes[0] == [batch] * -(-count // (world * batch))
+    real, places = [], []
+    for tags, padded, at in itertools.chain(*found):
+        assert len(at) == len(tags) - padded
+        real += tags[: len(at)]  # repeats are the last
+        places += at
+    assert sorted(places) == [(0, position) for position in range(count)]
+    if sampler != "weights":
+        assert sorted(real) == [*range(count)]
+    assert all(0 <= tag < count for tags, _, _ in itertools.chain(*found) for tag in tags)
+
+
+def test_the_tail_of_an_epoch_is_what_is_asked_for(loader):
+    def sizes(rank, **options):
+        made = loader(41, 4, rank=rank, world=2, **options)
+        found = [(len(tags), padded) for tags, padded, _ in ends(made)]
+        assert len(found) == len(made)
+        return found[5:]
+
+    assert sizes(0) == sizes(0, tail="pad") == sizes(0, drop_last=False) == [(4, 3)]
+    assert sizes(1) == sizes(1, tail="pad") == [(4, 4)]
+    assert (sizes(0, tail="short"), sizes(1, tail="short")) == ([(1, 0)], [])
+    assert sizes(0, tail="drop") == sizes(1, drop_last=True, tail="drop") == []
+    alone = loader(41, 4)
+    assert ends(alone)[-1][1:] == (0, ((0, 40),))  # one rank waits for nobody
+    repeats = loader(41, 4, rank=0, world=2, tail="repeat")
+    with pytest.raises(TypeError, match="have no end"):
+        len(repeats)
+    found = [tag for batch in itertools.islice(repeats, 12) for tag in batch.info.tags]
+    assert found[:21] == [*range(0, 41, 2)] and len(found) == 48
+
+
+def test_a_rank_that_goes_on_in_the_last_round_pads_as_before(loader):
+    whole = ends(loader(41, 4, rank=1, world=2))
+    made = loader(41, 4, rank=1, world=2)
+    for batch in itertools.islice(made, 5):
+        batch.release()
+    again = loader(41, 4, rank=1, world=2)
+    again.load_state_dict(made.state_dict())
+    assert ends(again) == whole[5:] == [(whole[5][0], 4, ())]
+
+
 def test_no_samples_are_no_batches(loader):
     made = loader(0)
     assert len(made) == made.left == 0 and tags(made) == tags(made) == []
@@ -422,7 +487,8 @@ def test_a_state_of_another_order_is_refused_and_nothing_changes(loader):
 
 def test_a_chunk_shuffle_goes_on_at_another_world_where_it_is_portable_and_says_so(cube, loader):
     def ranks(world):
-        return [loader(sampler=ChunkShuffle(4, 2), rank=rank, world=world) for rank in range(world)]
+        options = {"sampler": ChunkShuffle(4, 2), "tail": "short", "world": world}
+        return [loader(rank=rank, **options) for rank in range(world)]
 
     found, places = [], []
     for made in ranks(2):
@@ -744,6 +810,9 @@ def test_a_loader_that_is_dropped_ends_at_once(cube):
         ({"config": {}}, "config must be a wavetrain.Config"),
         ({"shuffle": 1}, "shuffle must be True or False"),
         ({"drop_last": "no"}, "drop_last must be True or False"),
+        ({"tail": "cut"}, "tail must be one of 'short', 'drop', 'pad', 'repeat' (got 'cut')"),
+        ({"tail": "pad", "drop_last": True}, "drop_last=True and tail='pad' are both given"),
+        ({"tail": "pad", "sampler": Epoch(3)}, "tail and an Epoch as sampler are both given"),
         ({"seed": -1}, "seed must be >= 0"),
         ({"world": 0}, "world must be >= 1"),
         ({"rank": 2, "world": 2}, "rank must be <= 1"),
