@@ -369,9 +369,33 @@ class Batch(Taken):
             raise TypeError(f"a batch is indexed by the name of a field (got {given!r})")
         return self.field(name)
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[BatchField]:
+        """The fields in their order, as torch's loaders give them: `for x, y in loader`."""
+        if not self._fields:
+            raise TypeError(
+                "a batch of one tensor is none to unpack: take batch.torch() or batch.numpy(), its "
+                "tags with batch.info.tags, and several tensors with Config.fields"
+            )
+        return iter(self.values())
+
+    def __len__(self) -> int:
+        """How many fields; of a batch of one tensor how many samples."""
+        return len(self._fields) or self._view().sample_count
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._fields
+
+    def keys(self) -> tuple[str, ...]:
         """The names of the fields, as of a dict."""
-        return iter(self._fields)
+        return self._fields
+
+    def values(self) -> list[BatchField]:
+        """The fields, in their order."""
+        return [self.field(number) for number in range(len(self._fields))]
+
+    def items(self) -> list[tuple[str, BatchField]]:
+        """Names and fields."""
+        return list(zip(self._fields, self.values()))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """The tensor of a batch with one. A batch with several is not an array: its fields are."""
@@ -384,7 +408,7 @@ class Batch(Taken):
         if not self.handle.value:
             return "<Batch, released>"
         info = self.info
-        shapes = [f"{name} {told(self[name].info)}" for name in self] or [told(info)]
+        shapes = [f"{name} {told(field.info)}" for name, field in self.items()] or [told(info)]
         return f"<Batch {info.batch_id}: {', '.join(shapes)} in {place_of(info)}>"
 
     def release(self, *, event: Any = None) -> None:

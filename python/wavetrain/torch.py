@@ -290,7 +290,7 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
 
 def of_each(batch: Batch, make: Callable[[Any], Any]) -> Any:
     """What it makes of the batch, or of each field by its name."""
-    return {name: make(batch[name]) for name in batch} if batch.fields else make(batch)
+    return {name: make(field) for name, field in batch.items()} if batch.fields else make(batch)
 
 
 def covered_of(tensor: Taken) -> Any:

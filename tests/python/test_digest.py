@@ -60,7 +60,7 @@ def test_each_field_has_its_own_and_they_outlive_the_batch(cube, pipeline):
     stream.push(Sample(boxes=[Box(cube, box, field="image")], tag=n) for n in range(2))
     with stream.pop() as batch:
         kept = batch["image"].digests
-        for name in batch:
+        for name in batch.fields:
             assert is_right(batch[name], batch[name].numpy())
         assert batch.digest == batch["image"].digest
     assert kept.tolist() == [digest_of(cube.data[:EDGE, :EDGE, :EDGE])] * 2

@@ -64,24 +64,24 @@ def one(store, stream, *boxes):
     stream.push([Sample(boxes=boxes)])
     stream.flush()
     with stream.pop() as batch:
-        return {name: batch[name].numpy()[0].copy() for name in batch}
+        return {name: batch[name].numpy()[0].copy() for name in batch.fields}
 
 
 def test_an_image_its_mask_and_its_label_come_in_one_batch(store, three):
     with three.pop() as batch:
-        assert batch.fields == ("image", "mask", "label") == tuple(batch)
+        assert batch.fields == ("image", "mask", "label")
         data = store.data
         numpy.testing.assert_array_equal(batch["image"].numpy(), data["volume"][:2, 1:5, 2:8])
         masks = [data["plane"][z : z + 4, 3:9] for z in (0, 1)]
         numpy.testing.assert_array_equal(batch["mask"].numpy(), masks)
         assert batch["label"].numpy().tolist() == data["track"][:2].tolist()
-        kinds = [batch[name].numpy().dtype.str for name in batch]
+        kinds = [batch[name].numpy().dtype.str for name in batch.fields]
         assert kinds == ["<f4", "|u1", "<i8"]
-        assert [batch[name].shape for name in batch] == [(2, 4, 6), (2, 4, 6), (2,)]
-        assert [batch[name].dtype.name for name in batch] == ["F32", "U8", "I64"]
-        assert [batch[name].filled_shape.tolist() for name in batch] == [[[4, 6]] * 2] * 2 + [
-            [[1]] * 2
-        ]
+        assert [batch[name].shape for name in batch.fields] == [(2, 4, 6), (2, 4, 6), (2,)]
+        assert [batch[name].dtype.name for name in batch.fields] == ["F32", "U8", "I64"]
+        assert [batch[name].filled_shape.tolist() for name in batch.fields] == [
+            [[4, 6]] * 2
+        ] * 2 + [[[1]] * 2]
         # The batch alone is the first of them.
         assert batch.info == batch["image"].info and batch.shape == (2, 4, 6)
         assert batch.info.tags == batch["label"].info.tags == (0, 1)
@@ -173,12 +173,12 @@ def test_a_field_keeps_its_batch_and_is_gone_with_it(store, three):
 
 def test_each_field_has_eight_tensors(three):
     with three.pop() as batch:
-        kept = [numpy.from_dlpack(batch[name]) for name in batch for _ in range(8)]
-        for name in batch:
+        kept = [numpy.from_dlpack(batch[name]) for name in batch.fields for _ in range(8)]
+        for name in batch.fields:
             with pytest.raises(wavetrain.TryAgain, match="8"):
                 batch[name].numpy()
         del kept
-        for name in [*batch] * 40:  # capsules that nobody takes
+        for name in batch.fields * 40:  # capsules that nobody takes
             batch[name].__dlpack__(max_version=(1, 0))
     assert three.pop().info.tags == (2, 3)
 
@@ -192,8 +192,8 @@ def test_fields_on_a_device_say_so(store, simulated_driver):
             numpy.testing.assert_array_equal(
                 gpu.values(batch), store.data["volume"][:2, 1:5, 2:8].astype("f4")
             )
-            assert len({batch[name].info.device_ptr for name in batch}) == 3
-            assert all(batch[name].__dlpack_device__() == (2, 0) for name in batch)
+            assert len({batch[name].info.device_ptr for name in batch.fields}) == 3
+            assert all(batch[name].__dlpack_device__() == (2, 0) for name in batch.fields)
             assert batch["mask"].filled_shape.tolist() == [[4, 6]] * 2
             batch["label"].__dlpack__(stream=1, max_version=(1, 0))
             with pytest.raises(BufferError, match="device memory"):
@@ -323,7 +323,7 @@ def test_what_no_box_goes_to_holds_pad_value(store, fielded):
         assert batch["weight"].numpy().tolist() == [0, store.data["real"][2, 7]]
         assert batch["code"].shape == (2, 2) and batch["code"].numpy().shape == (2, 2, 3)
         assert not batch["code"].numpy().any()
-        assert [batch[name].filled_shape.tolist() for name in batch] == [
+        assert [batch[name].filled_shape.tolist() for name in batch.fields] == [
             *([[0, 0], [4, 6]], [[1], [0]], [[0], [1]], [[0], [0]])
         ]
 
@@ -335,7 +335,7 @@ def test_a_sample_that_is_skipped_holds_pad_value_in_all_fields(store, fielded):
     bad[2] = Box(store.uri("nowhere"), [(0, 1)], "label")
     stream.push([good, Sample(boxes=bad, tag=1)])
     with stream.pop() as batch:
-        for name in batch:
+        for name in batch.fields:
             assert [status.name for status in batch[name].info.statuses] == ["OK", "NOT_FOUND"]
         assert not batch["image"].numpy()[1].any() and batch["label"].numpy()[1] == 0
         assert (batch["mask"].numpy()[1] == 3).all()
@@ -438,3 +438,32 @@ def test_a_long_step_has_to_stay_inside(store, fielded):
     stream.push([Sample(boxes=[store.box("track", [slice(36, 42, 2)])])])
     with pytest.raises(wavetrain.InvalidArgument, match="step"):
         stream.pop()
+
+
+def test_a_batch_is_unpacked_into_its_fields_and_looked_at_as_a_dict(cube, pipeline):
+    image, label = Field("image", (EDGE,) * 3, "u16"), Field("label", (), "i64")
+    stream = pipeline(sample_shape=(), fields=(image, label), samples_per_batch=2)
+    box = [(0, EDGE)] * 3
+    boxes = [Box(cube, box, field="image"), Box(7, field="label")]
+    stream.push(Sample(boxes=boxes, tag=n) for n in range(6))
+    for x, y in stream.batches(2):  # kept by the fields alone
+        numpy.testing.assert_array_equal(x.numpy(), [cube.data[:EDGE, :EDGE, :EDGE]] * 2)
+        assert y.numpy().tolist() == [7, 7]
+    del x, y
+    with stream.pop() as batch:
+        assert batch.keys() == ("image", "label") and len(batch) == len(batch.values()) == 2
+        assert [name for name, _ in batch.items()] == [*batch.keys()]
+        assert dict(batch)["label"].numpy().tolist() == [7, 7]
+        assert "image" in batch and "mask" not in batch
+        assert [field.shape for field in batch] == [(2, EDGE, EDGE, EDGE), (2,)]
+        with pytest.raises(ValueError, match="unpack"):
+            _x, _y, _z = batch
+
+
+def test_a_batch_of_one_tensor_is_not_unpacked(cube, pipeline):
+    stream = pipeline(samples_per_batch=4)
+    stream.push(cube.samples(4))
+    with stream.pop() as batch:
+        assert len(batch) == 4 and batch.keys() == () and "x" not in batch
+        with pytest.raises(TypeError, match="one tensor is none to unpack: take batch"):
+            _x, _y = batch
