@@ -52,7 +52,8 @@ from wavetrain._errors import (
     Unsupported,
     WavetrainError,
 )
-from wavetrain._files import Files, FsspecFiles, fsspec
+from wavetrain._files import Files, FsspecFiles
+from wavetrain._files import fsspec as fsspec
 from wavetrain._info import ArrayInfo, Entry, NodeKind, Packing, array_info
 from wavetrain._library import version
 from wavetrain._log import (
@@ -73,6 +74,7 @@ from wavetrain._table import Column
 
 __version__ = version()
 
+# Without `fsspec`, which would hide the module of that name.
 __all__ = [
     "LOG_DEBUG",
     "LOG_ERROR",
@@ -128,7 +130,6 @@ __all__ = [
     "Unsupported",
     "WavetrainError",
     "array_info",
-    "fsspec",
     "reader",
     "set_log_level",
     "set_log_quiet",

@@ -89,7 +89,7 @@ TAILS = {
     "pad": _native.EPOCH_PAD,
     "repeat": _native.EPOCH_REPEAT,
 }
-STATE = struct.Struct("<4Q")
+STATE = struct.Struct("<3Qq")
 
 
 def mix(position: int, digest: int) -> int:
@@ -160,7 +160,7 @@ class State(NamedTuple):
     seed: int
     epoch: int
     position: int  # all before it were dealt, to whatever rank
-    order_hash: int  # of what decides the order
+    order_hash: int  # of what decides the order: 64 bits as an int64, which every format has
 
     def pack(self) -> bytes:
         """32 bytes, those of C on a little-endian machine."""
@@ -187,7 +187,16 @@ def named_of(state: Any) -> dict[str, int]:
     if missing:
         raise ValueError(f"the state is none of an epoch: it lacks {', '.join(missing)}")
     told = [*State._fields, *(["world"] if "world" in named else [])]
-    return {name: word(name, named[name]) for name in told}
+    return {
+        name: signed(named[name]) if name == "order_hash" else word(name, named[name])
+        for name in told
+    }
+
+
+def signed(order_hash: Any) -> int:
+    """The int64 of the same bits, of one or of a number of 64 bits without a sign."""
+    bits = _border.whole("order_hash", order_hash, -(1 << 63), U64_MAX)
+    return bits - (1 << 64) if bits >> 63 == 1 else bits
 
 
 class Taken(NamedTuple):
@@ -291,7 +300,7 @@ class Epoch:
             numbers = array.array("Q", self.samples.numbers())
             ask("epoch_depends_on", byref(self._kept), numbers, len(numbers))
         self._kept.rank, self._kept.world, self._kept.batch = self.rank, self.world, self.batch
-        self.order_hash = self._kept.state.order_hash
+        self.order_hash = signed(self._kept.state.order_hash)
 
     def ask(self, what: str, *arguments: Any) -> int:
         """Calls a function of wavetrain_epoch.h on what the library keeps of it."""
@@ -323,7 +332,7 @@ class Epoch:
     def state(self) -> State:
         """What a checkpoint holds, as of C: 32 bytes by pack()."""
         kept = self._kept.state
-        return State(kept.seed, kept.epoch, kept.position, kept.order_hash)
+        return State(kept.seed, kept.epoch, kept.position, signed(kept.order_hash))
 
     def state_dict(self) -> dict[str, int]:
         """The same, and the world."""

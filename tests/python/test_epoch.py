@@ -432,3 +432,28 @@ def test_an_epoch_costs_between_its_chunks_and_those_of_its_windows():
 def test_what_makes_no_sense_is_refused_with_its_name(call, text):
     with pytest.raises((ValueError, TypeError, IndexError), match=re.escape(text)):
         call()
+
+
+def test_a_state_is_of_numbers_that_an_int64_has_and_takes_those_of_a_uint64():
+    hashes = set()
+    for n in range(1, 40):
+        order = Epoch(n, 3, shuffle=True)
+        order.skip(1)
+        state = order.state
+        assert all(-(2**63) <= number < 2**63 for number in state)
+        assert State.unpack(state.pack()) == state
+        without_sign = state._replace(order_hash=state.order_hash % 2**64)
+        for given in (
+            state,
+            without_sign,
+            without_sign._asdict(),
+            order.state_dict(),
+            state.pack(),
+        ):
+            again = Epoch(n, 3, shuffle=True)
+            again.resume(given)
+            assert again.state == state
+        hashes.add(state.order_hash < 0)
+    assert hashes == {True, False}
+    with pytest.raises(ValueError, match="order_hash must be"):
+        Epoch(5).resume(Epoch(5).state._replace(order_hash=2**64))
