@@ -43,6 +43,12 @@ static void check_child(wavetrain_loader loader, wavetrain_batch batch, const ch
     CHECK_STATUS(wavetrain_reset(loader), WAVETRAIN_SHUTDOWN);
     CHECK_STATUS(wavetrain_pump(loader, 0), WAVETRAIN_SHUTDOWN);
     CHECK_STATUS(wavetrain_read_done(loader, 1, 0), WAVETRAIN_SHUTDOWN);
+    static float block[BOX * BOX * BOX];
+    const wavetrain_target target = { block, sizeof block };
+    CHECK_STATUS(wavetrain_read_into(loader, &box, sizeof box, block, sizeof block, NULL, LONG_NS,
+                                     &error),
+                 WAVETRAIN_SHUTDOWN);
+    CHECK_STATUS(wavetrain_lend(loader, &target, 1, sizeof target, NULL, 0), WAVETRAIN_SHUTDOWN);
     const int before = handed_in;
     if (last_job != NULL)
         last_job(last_argument);
@@ -86,6 +92,13 @@ int main(int argc, char **argv) {
 
         wavetrain_batch_view view = view_of(loader, batch);
         CHECK(row_is_cube(&view, 0, 0, 1, 2, 3, BOX));
+        static float block[BOX * BOX * BOX];
+        const wavetrain_box box = cube_box(uri, 4, 5, 6, BOX);
+        CHECK_OK(wavetrain_read_into(loader, &box, sizeof box, block, sizeof block, NULL, LONG_NS,
+                                     &error),
+                 error);
+        const wavetrain_batch_view read = { .data = block };
+        CHECK(row_is_cube(&read, 0, 0, 4, 5, 6, BOX));
         CHECK_STATUS(wavetrain_release(loader, batch, NULL), WAVETRAIN_OK);
         CHECK_OK(wavetrain_pop(loader, LONG_NS, &batch, &error), error);
         view = view_of(loader, batch);
