@@ -230,7 +230,7 @@ fn whole_numbers_are_spelled_as_whole_numbers() {
         ("\"chunk_shape\":[8, 8]", "\"chunk_shape\":[8, 8.0]"),
         ("\"chunk_shape\":[4, 4]", "\"chunk_shape\":[4.0, 4]"),
         ("\"zarr_format\":3", "\"zarr_format\":3.0"),
-        ("\"fill_value\":7", "\"fill_value\":7.0"),
+        ("\"fill_value\":7", "\"fill_value\":7.5"),
         ("\"shape\":[8, 8]", "\"shape\":[\"8\", 8]"),
         ("\"shape\":[8, 8]", "\"shape\":[true, 8]"),
     ] {
