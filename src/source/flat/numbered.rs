@@ -13,8 +13,8 @@ use core::fmt::Write;
 /// Bytes of a name that a file system has.
 const NAME_BYTES: usize = 256;
 const ENDING: &str = ".npy";
-/// What stands before the number of the first file in a uri.
-const FIRST: &str = "#first=";
+/// What stands before the number of the first file in a uri, behind a '#'.
+const FIRST: &str = "first=";
 /// Bytes of a uri that an error text shows.
 const SHOWN_BYTES: usize = 160;
 
@@ -31,8 +31,11 @@ pub struct Pattern<'a> {
 }
 
 /// The uri up to the star, behind it, and the number of the first file; None of other uris.
+#[inline(never)]
 fn split(uri: &str) -> Option<(&str, &str, u32)> {
-    let (path, first) = match uri.rsplit_once(FIRST) {
+    let marked =
+        uri.rsplit_once('#').and_then(|(path, text)| Some((path, text.strip_prefix(FIRST)?)));
+    let (path, first) = match marked {
         Some((path, number)) if is_number(&number) => (path, number.parse().ok()?),
         _ => (uri, 0),
     };
@@ -245,7 +248,7 @@ impl<'a> Numbered<'a> {
             return Err(match least.filter(|_| whole == 0 && self.pattern.first == 0) {
                 Some(least) => {
                     let way =
-                        format_args!("if {least} is the first, name them {end}{FIRST}{least}");
+                        format_args!("if {least} is the first, name them {end}#{FIRST}{least}");
                     fail!(why, NotFound, "{path}: {text}: {way}")
                 }
                 None => fail!(why, NotFound, "{path}: {text}"),

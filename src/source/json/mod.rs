@@ -165,6 +165,7 @@ impl<'a> Value<'a> {
     }
 
     /// The number that a string spells, as a document would; any other value is itself.
+    #[inline(never)]
     pub fn numeral(self) -> Self {
         let inner = self.source.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
         let number = inner.and_then(|text| parse(text.as_bytes()).ok());
