@@ -1101,9 +1101,10 @@ enum {
 /* log_level, and the level that a log hook gets */
 enum {
     WAVETRAIN_LOG_TRACE = 0, /* the planner's reads: their bytes, chunks and boxes */
-    WAVETRAIN_LOG_DEBUG = 1,
+    WAVETRAIN_LOG_DEBUG = 1, /* the sizes that open has solved, and the memory for them */
     WAVETRAIN_LOG_INFO = 2,
-    WAVETRAIN_LOG_WARN = 3,  /* skipped data, and what else somebody should look at */
+    WAVETRAIN_LOG_WARN = 3,  /* skipped data, what memory a BUDGET of open is about, and what else
+                              * somebody should look at */
     WAVETRAIN_LOG_ERROR = 4, /* what ends a stream */
     WAVETRAIN_LOG_FATAL = 5, /* what ends the process */
     WAVETRAIN_LOG_OFF = 6,

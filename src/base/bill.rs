@@ -17,6 +17,13 @@ pub enum Kind {
     Device,
 }
 
+impl Kind {
+    /// Its name in texts.
+    pub fn name(self) -> &'static str {
+        part_of("host,pinned,device", ',', self as usize)
+    }
+}
+
 macro_rules! items {
     ($($item:ident $name:literal)+) => {
         /// What bytes are for. Shown by its name.

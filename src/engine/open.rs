@@ -21,7 +21,7 @@ use crate::engine::open_device::{
 };
 use crate::engine::requests::Drafts;
 use crate::engine::stacks::{Stack, Stacks};
-use crate::engine::ways_out::name_largest_line;
+use crate::engine::ways_out::{log_bill, log_geometry, name_largest_line};
 use crate::fail;
 use crate::finish::PASSES;
 use crate::jobs::plan::window::Planner;
@@ -166,7 +166,14 @@ pub fn open(
     handle: Handle,
     why: &mut Why,
 ) -> Result<Opened, Status> {
-    let (bytes, geometry) = host_bytes(settings, why)?;
+    let solved = host_bytes(settings, why);
+    let (bytes, geometry) = solved.inspect_err(|status| {
+        if *status == Status::Budget {
+            let config = &settings.config;
+            let sink = Sink::new(os, config.log, config.log_level, config.log_quiet == 1);
+            log_bill(&sink, Level::Warn, &floor_bill(settings));
+        }
+    })?;
     let (hook, mut values) = (settings.config.memory, values_from_settings(settings));
     let windows = reserve_windows(os, settings, why)?;
     let block = Block::take(os, &hook, bytes, why).inspect_err(|status| {
@@ -208,6 +215,7 @@ pub fn open(
         opened.give_back();
         return Err(status);
     }
+    log_geometry(loader.shared, &count(settings, &geometry));
     if HAS_DEVICES {
         let reason = settings.backend_reason.as_str();
         loader.shared.sink.log(Level::Info, 0, format_args!("backend {reason}"));

@@ -3,12 +3,13 @@
 //!
 //! In: a bill, an errno, the state. Out: texts.
 
-use crate::base::bill::{Bill, Item, Kind};
+use crate::base::bill::{Bill, Item, Kind, Line};
 use crate::base::status::{Status, Why};
 use crate::base::text::Tail;
 use crate::batch::slots::SlotState;
 use crate::cuda::HAS_DEVICES;
 use crate::fail;
+use crate::os::sink::{Level, Sink};
 use crate::os::store::Path;
 use crate::state::State;
 use crate::state::shared::Shared;
@@ -25,6 +26,54 @@ pub fn name_largest_line(status: Status, bill: &Bill, why: &mut Why) {
         let (item, bytes) = (line.item, line.bytes);
         write!(why, "; {bytes} of them are for {item}: lower {}", fields_of(item));
     }
+}
+
+/// Logs a memory budget, each of its lines, and what they are together.
+pub fn log_bill(sink: &Sink, level: Level, bill: &Bill) {
+    if !sink.is_heard(level) {
+        return;
+    }
+    for line in bill.lines().iter().filter(|line| line.bytes > 0) {
+        let Line { item, kind, bytes } = line;
+        sink.log(level, 0, format_args!("memory: {bytes} bytes, {}: {item}", kind.name()));
+    }
+    for kind in [Kind::Host, Kind::Pinned, Kind::Device] {
+        let bytes = bill.total(kind);
+        if bytes > 0 {
+            sink.log(level, 0, format_args!("memory: {bytes} bytes, {}: all", kind.name()));
+        }
+    }
+}
+
+/// Logs what a loader was opened with: counts, sizes, and its memory budget.
+pub fn log_geometry(shared: &Shared, bill: &Bill) {
+    let (settings, geometry, level) = (&shared.settings, &shared.geometry, Level::Debug);
+    if !shared.sink.is_heard(level) {
+        return;
+    }
+    let (config, per_decoder) =
+        (&settings.config, (geometry.staging_bytes, geometry.target_bytes, geometry.block_bytes));
+    shared.sink.log(
+        level,
+        0,
+        format_args!(
+            "geometry: {} batch slots of {} bytes, {} batches read early, {} samples ahead; {} \
+             waves of {} chunks in {} bytes of staging; {} decoders of {per_decoder:?} bytes and \
+             {} bytes of common scratch; {} io threads; {} readers",
+            config.n_batch_slots,
+            settings.slot_bytes,
+            settings.early_batches(),
+            settings.lookahead_samples,
+            config.host_buffer_waves,
+            config.max_chunks_per_wave,
+            geometry.slab_bytes,
+            settings.decode_threads,
+            geometry.pool_bytes,
+            settings.io_threads,
+            config.n_readers,
+        ),
+    );
+    log_bill(&shared.sink, level, bill);
 }
 
 /// The fields of a config that make a line of the bill smaller.

@@ -17,6 +17,8 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 pub enum Level {
     /// Each read that the planner makes.
     Trace = 0,
+    /// What open has solved.
+    Debug = 1,
     /// Something that a user may want to know once.
     Info = 2,
     /// Data was skipped, or a call made no sense.

@@ -2,11 +2,13 @@
 
 use crate::common::alone::alone;
 use crate::common::drive::config;
+use crate::common::surface::Lines;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
 use wavetrain::base::limits::INSTANCES_MAX;
 use wavetrain::config::Config;
 use wavetrain::loader::{Loader, memory_need};
+use wavetrain::os::sink::Level;
 use wavetrain::os::{Errno, Os, SYSTEM};
 use wavetrain::records::Dtype;
 use wavetrain::status::{Failure, Status};
@@ -54,6 +56,39 @@ fn memory_that_is_not_there_is_said_with_the_largest_line_and_its_field() {
         assert!(text.contains(&format!("{most} of them are for {line}: lower ")), "{failure}");
         assert!(text.contains(field), "{failure}");
     }
+}
+
+#[test]
+fn a_budget_that_is_refused_is_logged_line_by_line_and_so_is_what_was_solved() {
+    let bytes_of = |text: &str| -> u64 {
+        text.strip_prefix("memory: ").unwrap().split(' ').next().unwrap().parse().unwrap()
+    };
+    let lines = Lines::default();
+    let base = config(Dtype::F32, &[32, 32], 4);
+    let small = Config { log: lines.hook(), max_host_memory_bytes: 1 << 20, ..base };
+    let refused = Loader::open_on(&SYSTEM, &small).err().expect("a refusal");
+    assert_eq!(refused.status, Status::Budget);
+    let logged = lines.take();
+    let (all, each): (Vec<_>, Vec<_>) =
+        logged.iter().partition(|(.., text)| text.ends_with(", host: all"));
+    assert!(logged.iter().all(|(level, tag, _)| (*level, *tag) == (Level::Warn as u32, 0)));
+    let sum: u64 = each.iter().map(|(.., text)| bytes_of(text)).sum();
+    assert_eq!((all.len(), bytes_of(&all[0].2)), (1, sum));
+    assert!(refused.text.as_str().contains(&format!("at least {sum} ")), "{refused}");
+    assert!(each.iter().any(|(.., text)| text.ends_with(", host: staging slabs")), "{each:?}");
+
+    let debug = Config { log: lines.hook(), log_level: Level::Debug as u32, ..base };
+    let loader = Loader::open_on(&SYSTEM, &debug).unwrap();
+    let logged = lines.take();
+    let text = |start: &str| logged.iter().find(|(.., text)| text.starts_with(start)).unwrap();
+    let slots = debug.n_batch_slots;
+    assert!(text("geometry: ").2.contains(&format!("{slots} batch slots of 16384 bytes")));
+    let committed = loader.stats().unwrap().host_bytes_committed;
+    assert_eq!(text(&format!("memory: {committed} bytes, host: all")).0, Level::Debug as u32);
+    loader.close(1_000_000_000).unwrap();
+    let quiet = Config { log: lines.hook(), ..base };
+    Loader::open_on(&SYSTEM, &quiet).unwrap().close(1_000_000_000).unwrap();
+    assert!(!lines.take().iter().any(|(.., text)| text.contains("memory: ")));
 }
 
 #[test]
