@@ -167,13 +167,7 @@ pub fn open(
     why: &mut Why,
 ) -> Result<Opened, Status> {
     let solved = host_bytes(settings, why);
-    let (bytes, geometry) = solved.inspect_err(|status| {
-        if *status == Status::Budget {
-            let config = &settings.config;
-            let sink = Sink::new(os, config.log, config.log_level, config.log_quiet == 1);
-            log_bill(&sink, Level::Warn, &floor_bill(settings));
-        }
-    })?;
+    let (bytes, geometry) = solved.inspect_err(|status| log_refusal(os, settings, *status))?;
     let (hook, mut values) = (settings.config.memory, values_from_settings(settings));
     let windows = reserve_windows(os, settings, why)?;
     let block = Block::take(os, &hook, bytes, why).inspect_err(|status| {
@@ -221,6 +215,18 @@ pub fn open(
         loader.shared.sink.log(Level::Info, 0, format_args!("backend {reason}"));
     }
     Ok(opened)
+}
+
+/// Logs what a config takes at least, if its budget is too small for that.
+fn log_refusal(os: &'static Os, settings: &Settings, status: Status) {
+    if status == Status::Budget {
+        log_bill(&sink_of(os, settings), Level::Warn, &floor_bill(settings));
+    }
+}
+
+fn sink_of(os: &'static Os, settings: &Settings) -> Sink {
+    let config = &settings.config;
+    Sink::new(os, config.log, config.log_level, config.log_quiet == 1)
 }
 
 /// The addresses of the windows of mapped files, if there are any.
@@ -317,7 +323,7 @@ fn layout(
         store: Store::new(os, config.files),
         folder,
         asked: Asked(config.source),
-        sink: Sink::new(os, config.log, config.log_level, config.log_quiet == 1),
+        sink: sink_of(os, settings),
         profiler: Profiler::new(config.profiler),
         stats,
         host_bytes: values.host_bytes,

@@ -141,8 +141,9 @@ wavetrain::status call_loader(const wavetrain::config &config) {
     float memory[4];
     const std::int64_t strides[] = { 8 };
     const wavetrain_target targets[] = { { memory, sizeof memory } };
-    loader.read_into(wavetrain::box("a", { 0 }, { 2 }), memory, sizeof memory).ignore();
-    loader.read_into(wavetrain::box("a", { 0 }, { 2 }), memory, sizeof memory, strides, 0, &why).ignore();
+    const wavetrain::box part("a", { 0 }, { 2 });
+    loader.read_into(part, memory, sizeof memory).ignore();
+    loader.read_into(part, memory, sizeof memory, strides, 0, &why).ignore();
     loader.lend(targets).ignore();
     loader.lend(targets, 7, nullptr).ignore();
     loader.push({ &raw, 1 }, 0, taken).ignore();

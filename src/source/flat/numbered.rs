@@ -18,8 +18,8 @@ const FIRST: &str = "first=";
 /// Bytes of a uri that an error text shows.
 const SHOWN_BYTES: usize = 160;
 
-/// What `FOLDER/NAME_*.npy` and `FOLDER/NAME_*_END.npy#first=1` mean: all files with a number in the
-/// place of the star.
+/// What `FOLDER/NAME_*.npy` and `FOLDER/NAME_*_END.npy#first=1` mean: all files with a number in
+/// the place of the star.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pattern<'a> {
     pub folder: &'a str,

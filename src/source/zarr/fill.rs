@@ -8,7 +8,8 @@
 //! - In v2, zarr-python writes complex numbers as [real, imaginary]; tensorstore reads base64 for
 //!   them too, in the byte order of the type.
 //! - Writers that keep the value as a double (z5) spell whole numbers as 7.0, and some
-//!   spell any number as a string, "0" or "0.0"; 0 and 1 stand for booleans. zarr-python reads them.
+//!   spell any number as a string, "0" or "0.0"; 0 and 1 stand for booleans. zarr-python reads
+//!   them.
 //! - In v2, null is zeros, which is what zarr-python 3 and tensorstore read (the specification
 //!   leaves missing chunks undefined then), and NaT if elements are times, as in zarr-python. A
 //!   spelling that those two read differently is refused, above all "0x..." for floats: bits in v3,

@@ -94,8 +94,8 @@ fn write_key<const N: usize>(spelling: Spelling, file: &[u64], out: &mut Text<N>
 
 /// Replaces `out` by the path that `uri` means: a path as it is, also with another scheme, which
 /// only a files hook reads; `file://` uris without scheme and host and with their escapes
-/// resolved, also behind "raw:"; all without trailing slashes. `out` is written only on success. Errors: INVALID
-/// (empty, NUL, too long, bad escape), UNSUPPORTED (other hosts).
+/// resolved, also behind "raw:"; all without trailing slashes. `out` is written only on success.
+/// Errors: INVALID (empty, NUL, too long, bad escape), UNSUPPORTED (other hosts).
 pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(), Status> {
     if uri.is_empty() {
         return Err(fail!(why, Invalid, "uri is empty: give the path of an array"));
