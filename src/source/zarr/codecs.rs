@@ -16,6 +16,7 @@ use crate::base::math::product;
 use crate::base::status::Status;
 use crate::base::text::List;
 use crate::fail;
+use crate::records::grid::AxisGrid;
 use crate::records::{
     ArrayRecord, ByteOrder, Codec, CodecChain, Dtype, Filter, IndexLayout, Number,
 };
@@ -167,10 +168,12 @@ fn read_shard<'r, 'a>(
     let order = &record.axis_order[level][..record.rank as usize];
     let inner = read_edges_of(chunk_shape, record)?;
     let is_empty = record.shape[..record.axes()].contains(&0);
-    for (axis, edge) in order.iter().zip(&inner).filter(|_| is_empty) {
-        // An edge of 0 is read as 1.
-        let outer = &mut record.chunk_shape[usize::from(*axis)];
-        *outer = if *outer == 1 { *edge } else { *outer };
+    for (axis, edge) in order.iter().zip(&inner).filter(|_| is_empty && level == 0) {
+        // A file's edge of 0 was read as 1, and is as good as that of a chunk.
+        let axis = usize::from(*axis);
+        if record.chunk_shape[axis] == 1 && record.file_grid[axis] == AxisGrid::Regular {
+            record.chunk_shape[axis] = *edge;
+        }
     }
     let outer: Extents = order.iter().map(|axis| record.chunk_shape[usize::from(*axis)]).collect();
     check_division(chunk_shape, &outer, &inner)?;
