@@ -49,12 +49,18 @@ fn obvious(uri: &str) -> Result<String, Status> {
     if uri.is_empty() || uri.len() > URI_BYTES_MAX || uri.contains('\0') {
         return Err(Status::Invalid);
     }
-    let is_file = scheme(uri).is_some_and(|name| name.eq_ignore_ascii_case("file"));
-    // Of a file a mark begins the level of an image, or is wrong; else it may be of the path.
+    let is_file_uri = |uri| scheme(uri).is_some_and(|name| name.eq_ignore_ascii_case("file"));
+    if let Some((path, query)) = uri.strip_prefix("raw:").and_then(|raw| raw.rsplit_once('?'))
+        && is_file_uri(path)
+    {
+        return Ok(format!("raw:{}?{query}", unescaped(&path[7..])?));
+    }
+    let is_file = is_file_uri(uri);
+    // Of a file a mark begins the level of an image, or the number of the first of many, or is
+    // wrong; else it may be of the path.
+    let marks = ["#level=", "#scale=", "#first="];
     let (file, level) = match uri.find("#") {
-        Some(at)
-            if is_file && ["#level=", "#scale="].contains(&uri.get(at..at + 7).unwrap_or("")) =>
-        {
+        Some(at) if is_file && marks.contains(&uri.get(at..at + 7).unwrap_or("")) => {
             uri.split_at(at)
         }
         _ => (uri, ""),

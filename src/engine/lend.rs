@@ -44,11 +44,14 @@ impl Engine {
         let event = event.map_err(|fault| self.device_failed(&fault))?;
         let loan = self.take_loan(&spans, tag, event.is_some())?;
         let (Some(engine), Some(event)) = (self.shared.engine(), event) else { return Ok(()) };
-        engine.fence_loan(loan, event).map_err(|fault| self.device_failed(&fault))?;
+        let fenced = engine.fence_loan(loan, event).map_err(|fault| self.device_failed(&fault));
         let state = &mut *self.lock.lock();
-        state.device.loans |= 1 << loan;
-        state.wakes.work();
-        Ok(())
+        state.end_job();
+        if fenced.is_ok() {
+            state.device.loans |= 1 << loan;
+            state.wakes.work();
+        }
+        fenced
     }
 
     /// The bytes that a batch takes of each target, if these can be lent.
@@ -125,7 +128,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes the memory, unless a batch has, or waits for, a part of it; the number of the loan.
+    /// Takes the memory, unless a batch has, or waits for, a part of it; the number of the loan. Of
+    /// one that is to be fenced `end_job` says when it is.
     fn take_loan(&self, spans: &Spans, tag: u64, is_fenced: bool) -> Result<u32, Failure> {
         let state = &mut *self.lock.lock();
         let mut why = Why::new();
@@ -152,8 +156,10 @@ impl Engine {
             let status = fail!(why, Again, "{name} = {most} memories are lent: {text}");
             return Err(Failure::because(status, &why));
         };
-        if !is_fenced {
-            state.place_came(self.shared);
+        match is_fenced {
+            // A job, until the fence is there: a reset, which frees the loan, waits for it.
+            true => state.begin_job(),
+            false => state.place_came(self.shared),
         }
         Ok(loan)
     }

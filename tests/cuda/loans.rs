@@ -6,6 +6,8 @@ use crate::common::fixtures::Scratch;
 use crate::common::gpu::*;
 use crate::common::platform::{self, Platform};
 use std::ffi::c_void;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 use wavetrain::config::{Config, THREADS_PUMP};
 use wavetrain::cuda::handles::DevicePointer;
 use wavetrain::status::Status;
@@ -234,4 +236,36 @@ fn a_call_of_lend_that_fails_is_told_and_ends_the_stream() {
         assert_eq!(loader.push(&uri, &[1]).unwrap_err().0, Status::Cuda);
         assert_eq!(loader.close(PATIENCE_NS), (Some(Status::Ok), 0));
     }
+}
+
+#[test]
+fn resets_and_loans_behind_events_meet() {
+    let Some(platform) = platform::take_to_hold() else { return };
+    let gpu = Gpu::new(&*platform, 0);
+    let (stream, event) = (gpu.stream(), gpu.event());
+    let places = [(); 2].map(|()| memory(&gpu));
+    let loader = Handle::new(&Config { lent_slots: 2, ..device_config(&*platform, 2) });
+    let (is_over, mut odd) = (AtomicBool::new(false), Vec::new());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(SeqCst) {
+                let _ = loader.reset();
+            }
+        });
+        // Nothing panics here, or the other thread would go on.
+        for round in 0..20_000 {
+            // Of every other loan the event is over already.
+            platform.hold_stream(stream.as_raw(), i32::from(round % 2 == 0));
+            let recorded = gpu.driver.event_record(event, stream);
+            let lent = places.map(|place| loader.lend(place.0, BATCH_BYTES, Some(event), round));
+            let refused = lent.into_iter().filter_map(Result::err);
+            let is_known = |status| matches!(status, Status::Again | Status::Invalid);
+            odd.extend(refused.filter(|(status, _)| !is_known(*status) || recorded.is_err()));
+            platform.hold_stream(stream.as_raw(), 0);
+        }
+        is_over.store(true, SeqCst);
+    });
+    assert_eq!(odd, []);
+    loader.reset().unwrap();
+    assert_eq!(loader.stats().memories_lent, 0);
 }
