@@ -5,7 +5,7 @@
 ARRAY has two axes or more, and tiles are 16 x 16 of the last two. Each batch is written into a
 tensor of a ring, and no byte of it is copied on the host. With CUDA the tensors are pinned, so that
 a batch travels to the GPU while those behind it load; without it the same program runs on the CPU.
-What it trains is a mean.
+The trained value is a mean.
 """
 
 import sys

@@ -382,6 +382,10 @@ class Batch(Taken):
         """How many fields; of a batch of one tensor how many samples."""
         return len(self._fields) or self._view().sample_count
 
+    def __bool__(self) -> bool:
+        """True, also of a batch that was released."""
+        return True
+
     def __contains__(self, name: object) -> bool:
         return name in self._fields
 

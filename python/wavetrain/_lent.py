@@ -87,6 +87,18 @@ class Event(Owned):
                 self.gpu.inside("cuEventDestroy_v2", ctypes.c_void_p(self.handle))
 
 
+def joined(events: list[Event]) -> Event | None:
+    """One event after all of these, whatever streams they were recorded on."""
+    if len(events) < 2:
+        return events[0] if events else None
+    gpu = events[0].gpu
+    for event in events:
+        gpu.inside(
+            "cuStreamWaitEvent", ctypes.c_void_p(gpu.stream), ctypes.c_void_p(event.handle), 0
+        )
+    return Event(gpu, gpu.stream)
+
+
 @functools.cache
 def driver_at(path: str | None) -> Driver:
     return Driver(path)

@@ -17,6 +17,7 @@ from wavetrain._batch import GIVEN_BACK, event_handle, event_of
 from wavetrain._config import Config, Dtype, Field
 from wavetrain._fed import Fed, row_major, target
 from wavetrain._interrupts import Kept
+from wavetrain._lent import joined
 from wavetrain._library import last_failure, library
 from wavetrain._owned import Owned
 
@@ -59,8 +60,8 @@ class Loans(Owned):
         event = event_of(event)  # alive until the call has returned
         handle = None if event is None else event_handle(event)
         if handle is None:  # behind what the makers of the arrays have queued on them
-            events = [place.event for place in places if place.event is not None]
-            handle = events[-1].handle if events else None
+            event = joined([place.event for place in places if place.event is not None])
+            handle = None if event is None else event.handle
         targets = (_native.Target * len(places))()
         for native, place in zip(targets, places):
             native.data = place.data if isinstance(place.data, int) else 0

@@ -228,7 +228,7 @@ class Pipeline(Owned):
         pipeline where nothing is lent; with Config.lent_slots = n there are no slots, and up to n
         memories at a time. `batch.lent` is what was given here. It is yours again once the batch
         is released and what was made of the batch is gone, or, where no popped batch lies in it,
-        after reset or close; until then it is kept. WouldBlock: as many as can be are lent."""
+        after reset or close; until then it is kept. TryAgain: as many as can be are lent."""
         self._check_open()
         with self._lock:
             if self._open.loans is None:

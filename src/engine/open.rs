@@ -209,7 +209,7 @@ pub fn open(
         opened.give_back();
         return Err(status);
     }
-    log_geometry(loader.shared, &count(settings, &geometry));
+    log_geometry(loader.shared, || count(settings, &geometry));
     if HAS_DEVICES {
         let reason = settings.backend_reason.as_str();
         loader.shared.sink.log(Level::Info, 0, format_args!("backend {reason}"));

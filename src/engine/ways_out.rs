@@ -46,7 +46,7 @@ pub fn log_bill(sink: &Sink, level: Level, bill: &Bill) {
 }
 
 /// Logs what a loader was opened with: counts, sizes, and its memory budget.
-pub fn log_geometry(shared: &Shared, bill: &Bill) {
+pub fn log_geometry(shared: &Shared, bill: impl FnOnce() -> Bill) {
     let (settings, geometry, level) = (&shared.settings, &shared.geometry, Level::Debug);
     if !shared.sink.is_heard(level) {
         return;
@@ -73,7 +73,7 @@ pub fn log_geometry(shared: &Shared, bill: &Bill) {
             config.n_readers,
         ),
     );
-    log_bill(&shared.sink, level, bill);
+    log_bill(&shared.sink, level, &bill());
 }
 
 /// The fields of a config that make a line of the bill smaller.

@@ -464,6 +464,6 @@ def test_a_batch_of_one_tensor_is_not_unpacked(cube, pipeline):
     stream = pipeline(samples_per_batch=4)
     stream.push(cube.samples(4))
     with stream.pop() as batch:
-        assert len(batch) == 4 and batch.keys() == () and "x" not in batch
+        assert batch and len(batch) == 4 and batch.keys() == () and "x" not in batch
         with pytest.raises(TypeError, match="one tensor is none to unpack: take batch"):
             _x, _y = batch

@@ -106,6 +106,27 @@ def test_nothing_is_read_before_its_producer_is_done_and_nobody_waits(kind, gpu)
             assert batch.info.tags == (2,) and gpu.values(batch)[0, 0, 1, 1] == 2
 
 
+@pytest.mark.parametrize("held", [0, 1])
+def test_memory_of_fields_is_lent_after_the_streams_of_all_its_arrays(held, gpu):
+    values = numpy.zeros((2, 3, 4), "f4")
+    given = [gpu.array(NumbaArray, values, number == held) for number in range(2)]
+    table = fields(Field("a", (3, 4), "f32"), Field("b", (3, 4), "f32"), pop_timeout_s=0.05)
+    with gpu.pipeline(samples_per_batch=2, **table) as stream, contextlib.ExitStack() as stack:
+        stack.callback(given[held].go_on)
+        stream.lend({"a": given[0], "b": given[1]})
+        boxes = [Box(1, field="a", at=(0, 0)), Box(2, field="b", at=(2, 3))]
+        stream.push(Sample(boxes=boxes) for _ in range(2))
+        for _ in range(2):
+            with pytest.raises(wavetrain.PoolStarved, match="waits for its event"):
+                stream.pop()
+        given[held].go_on()
+        with pop(stream) as batch:
+            assert batch.lent == {"a": given[0], "b": given[1]}
+            places = [field.info.device_ptr for field in batch]
+            assert places == [each.address for each in given]
+            assert [gpu.values(field)[1].sum() for field in batch] == [1, 2]
+
+
 def test_a_tensor_is_given_back_when_its_batch_is_popped(gpu):
     tensors = [gpu.array(TorchArray, LARGE + number) for number in range(4)]
     destroyed = gpu.calls("cuEventDestroy_v2")
