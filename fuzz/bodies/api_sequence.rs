@@ -864,7 +864,7 @@ impl Session<'_> {
         }
     }
 
-    /// Lends memory for a batch, or what is none.
+    /// Calls lend, with memory for a batch or with wrong arguments.
     fn lend(&mut self) {
         let Some(at) = self.pick() else { return };
         let wild = self.choices.long();

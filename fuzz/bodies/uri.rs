@@ -56,8 +56,8 @@ fn obvious(uri: &str) -> Result<String, Status> {
         return Ok(format!("raw:{}?{query}", unescaped(&path[7..])?));
     }
     let is_file = is_file_uri(uri);
-    // Of a file a mark begins the level of an image, or the number of the first of many, or is
-    // wrong; else it may be of the path.
+    // In a file:// uri a mark starts a level or the number of the first file, or is an error. In
+    // other uris it may be part of the path.
     let marks = ["#level=", "#scale=", "#first="];
     let (file, level) = match uri.find("#") {
         Some(at) if is_file && marks.contains(&uri.get(at..at + 7).unwrap_or("")) => {

@@ -345,7 +345,7 @@ class Batch(Taken):
 
     @property
     def lent(self) -> Any:
-        """What `Pipeline.lend` was given, if the batch lies in it; else None."""
+        """The arrays given to `Pipeline.lend`, if the batch is in them; else None."""
         return None if self._loan is None else self._loan.arrays
 
     @property

@@ -124,8 +124,8 @@ class Asked:
 def dealt(
     order: Epoch, is_whole_only: bool
 ) -> Iterator[tuple[list[int], list[tuple[list[Place], int]]]]:
-    """What is left of an epoch, thousands of samples at once: their indices, and of each batch of
-    them the places, and how many of them only pad."""
+    """The rest of an epoch, thousands of samples at a time: their indices, and for each batch the
+    places and the number of samples that only pad."""
     size, is_end = order.batch, False
     count = size * max(1, DEALT_AT_ONCE // size)
     while not is_end:

@@ -43,13 +43,13 @@ class Loan(Owned):
 
 
 class Loans(Owned):
-    """What is lent to the loader of a pipeline."""
+    """The memory that is lent to the loader of a pipeline."""
 
     def __init__(self, loader: int, config: Config, device: int) -> None:
         self.loader, self.device, self.samples = loader, device, config.samples_per_batch
         self.fields: list[Field | Config] = [*config.fields] or [config]
         self.names = [field.name for field in config.fields]
-        self.lock = threading.RLock()  # batches end where the collector runs
+        self.lock = threading.RLock()  # the garbage collector may end a batch in any call
         self.lent: dict[int, Loan] = {}  # by tag, those that no batch has given back
         self.released: list[Loan] = []  # that tensors may keep
         self.next = 1
@@ -73,7 +73,7 @@ class Loans(Owned):
             status = library().wavetrain_lend(
                 self.loader, targets, len(targets), TARGET_BYTES, handle, loan.tag
             )
-            # What a device that failed may have is kept until a reset or the end.
+            # After a CUDA failure the memory is kept until a reset or the end.
             if status in (_native.OK, _native.CUDA):
                 self.lent[loan.tag] = loan
         if status != _native.OK:
@@ -114,7 +114,7 @@ class Loans(Owned):
         return made
 
     def of(self, view: _native.BatchView) -> Loan | None:
-        """What a batch that was popped lies in."""
+        """The loan that holds a popped batch, or None."""
         if not view.is_lent:
             return None
         loan = self.lent[view.lend_tag]
@@ -132,7 +132,7 @@ class Loans(Owned):
             del self.released[:count]
 
     def reset(self) -> None:
-        """What no popped batch lies in is the program's again."""
+        """The program gets back all memory that holds no popped batch."""
         with self.lock:
             for tag in [tag for tag, loan in self.lent.items() if not loan.is_popped]:
                 del self.lent[tag]

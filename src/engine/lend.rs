@@ -136,7 +136,7 @@ impl Engine {
         if state.life == Life::Closing {
             return Err(Failure::shutdown());
         }
-        // What a reset that is under way drops would be the caller's before that has said so.
+        // A reset in progress would free this memory before it returns.
         if state.life == Life::Resetting || state.is_reset_due {
             return Err(Failure::because(Status::Again, &reset_text(state, self.shared)));
         }
@@ -188,12 +188,12 @@ impl Engine {
     }
 }
 
-/// A target, by the name of its field where it has one.
+/// A target, with the name of its field if it has one.
 fn target_of(fields: &Fields, number: usize) -> impl core::fmt::Display + '_ {
     core::fmt::from_fn(move |f| write!(f, "{}targets[{number}]", fields[number].of()))
 }
 
-/// What the elements of a field are aligned to in a slot of the loader's.
+/// The alignment of the elements of a field in the loader's own slots.
 fn alignment(field: &Field) -> u64 {
     1 << field.dtype_bytes.trailing_zeros()
 }

@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 pub enum Level {
     /// Each read that the planner makes.
     Trace = 0,
-    /// What open has solved.
+    /// Sizes that open has computed.
     Debug = 1,
     /// Something that a user may want to know once.
     Info = 2,

@@ -16,7 +16,7 @@ use crate::source::files::read_npy;
 use crate::source::flat::{Numbered, Pattern, PrefixFinder, Sequence, write_numbered};
 use crate::source::look::{Look, Seen};
 
-/// Files that are compared where there is no room for all.
+/// Files that are compared if there is no room for all.
 const FEW_FILES: u32 = 16;
 
 /// The one sequence of numbered files in a folder: the uri means their name.
@@ -83,7 +83,7 @@ fn begin(look: &mut Look<'_>, pattern: Pattern<'_>, why: &mut Why) -> Result<Opt
     }
 }
 
-/// Whether the first files are of one array: where they are not, more room would not help. `why`
+/// Whether the first files are of one array: if they are not, more room would not help. `why`
 /// stays as it is if they are, or if a header cannot be read.
 fn check_few(look: &mut Look<'_>, digits: u32, why: &mut Why) -> Result<(), Status> {
     let (access, uri, mut other) = (look.access, look.uri, Why::new());

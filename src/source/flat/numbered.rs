@@ -13,17 +13,17 @@ use core::fmt::Write;
 /// Bytes of a name that a file system has.
 const NAME_BYTES: usize = 256;
 const ENDING: &str = ".npy";
-/// What stands before the number of the first file in a uri, behind a '#'.
+/// The text between a '#' and the number of the first file in a uri.
 const FIRST: &str = "first=";
 /// Bytes of a uri that an error text shows.
 const SHOWN_BYTES: usize = 160;
 
-/// What `FOLDER/NAME_*.npy` and `FOLDER/NAME_*_END.npy#first=1` mean: all files with a number in
-/// the place of the star.
+/// The files that `FOLDER/NAME_*.npy` or `FOLDER/NAME_*_END.npy#first=1` names: each has a number
+/// in place of the star.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pattern<'a> {
     pub folder: &'a str,
-    /// What stands before the number in a name, and behind it.
+    /// The parts of a name before and after the number.
     pub prefix: &'a str,
     pub suffix: &'a str,
     /// The number of the first file.
