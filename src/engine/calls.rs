@@ -439,8 +439,8 @@ impl Engine {
 
 /// Those who wait in push, pop, read_into or reset are to look.
 fn wake_callers(state: &mut State) {
-    use Condition::{Batch, Idle, Reader, Space};
-    for condition in [Idle, Space, Batch, Reader] {
+    use Condition::{Batch, Box, Idle, Reader, Space};
+    for condition in [Idle, Space, Batch, Reader, Box] {
         state.wakes.all(condition);
     }
 }

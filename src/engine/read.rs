@@ -198,7 +198,16 @@ impl Engine {
             }
             state.contexts.give_back(context);
         }
-        self.wait_or_help(state, Condition::Reader, deadline)
+        // Before it counts as idle: it found nothing, so it does not call itself.
+        state.signal();
+        state.readers.idle += 1;
+        state = self.wait_or_help(state, Condition::Box, deadline);
+        state.readers.idle -= 1;
+        if core::mem::take(&mut state.readers.is_waking) {
+            // It was called for a job, and may go with its box instead.
+            state.wakes.work();
+        }
+        state
     }
 
     /// The caller goes: nothing is written to its memory any more.

@@ -16,7 +16,7 @@ pub fn next_job(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
     let works = state.work_for(shared, role);
     let job = works.iter(role).find_map(|work| match work {
         Work::Device => Some(device::take(state)),
-        Work::Plan => plan::take(state, role),
+        Work::Plan => plan::take(state, shared, role),
         Work::Finish => finish::take(state, shared),
         Work::Assemble => assemble::take(state, shared, role),
         Work::OwnRead => cached::take(state, shared, role),

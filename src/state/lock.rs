@@ -30,8 +30,10 @@ pub enum Condition {
     Space,
     /// The end of what runs: reset, close and open wait for it.
     Idle,
-    /// A box that a caller reads, or a reader that is free.
+    /// A reader that is free, or the end of jobs that a caller who leaves waits for.
     Reader,
+    /// The box that a caller reads, or a job that it can do meanwhile.
+    Box,
 }
 
 const CONDITIONS: usize = 8;
@@ -108,17 +110,31 @@ impl Lock {
         if wakes.bits == 0 {
             return;
         }
-        use Condition::{Batch, Decode, Device, Idle, Io, Reader, Space};
-        for condition in [Decode, Io, Device, Batch, Space, Idle, Reader] {
+        use Condition::{Batch, Box, Decode, Device, Idle, Io, Reader, Space};
+        for condition in [Decode, Io, Device, Batch, Space, Idle, Reader, Box] {
             if wakes.has(condition) {
                 self.condition(condition).broadcast();
             }
         }
         if wakes.bits & (Wakes::WORK | Wakes::DECODE_WORK) != 0 {
+            self.call_caller(state);
             self.call_decoder(state);
         }
         if wakes.bits & Wakes::WORK != 0 {
             self.call_others(state);
+        }
+    }
+
+    /// Wakes a caller that waits for its box if there is work for it. One at a time, as below.
+    fn call_caller(&self, state: &mut State) {
+        let settings = &self.shared.settings;
+        let may_come = !settings.is_threadless() && state.contexts.free > 0;
+        if may_come
+            && state.readers.calls_callers(settings.decode_threads)
+            && !state.work_for(self.shared, Role::Reader).is_empty()
+        {
+            state.readers.is_waking = true;
+            self.condition(Condition::Box).signal();
         }
     }
 
@@ -148,7 +164,7 @@ impl Lock {
         let unwatched = state.device.is_at_work() && state.device.watchers == 0;
         let helps = self.shared.settings.is_threadless() && state.waiters > 0;
         if helps && (unwatched || has_work(state, Role::Both)) {
-            for condition in [Condition::Batch, Condition::Space, Condition::Reader] {
+            for condition in [Condition::Batch, Condition::Space, Condition::Box] {
                 self.condition(condition).broadcast();
             }
         }

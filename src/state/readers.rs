@@ -21,6 +21,9 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Most callers that wait in order; those beyond wait for a place among them.
 const WAITING_MAX: u64 = 256;
 
+/// A caller that has its box may come with the next one before so much time is over.
+const RETURN_NS: u64 = 1_000_000;
+
 /// See the module.
 pub struct Readers {
     /// Boxes that wait to be planned; the tag of each is the number of its reader.
@@ -41,6 +44,13 @@ pub struct Readers {
     pub leaving: u32,
     /// Callers that are at a job of the lane, after which they look for another.
     pub helping: u32,
+    /// Callers that sleep until their box is there, or until there is a job for them.
+    pub idle: u32,
+    /// One of them was called for a job, and is not awake yet.
+    pub is_waking: bool,
+    /// The most callers that were there of late, and when they were.
+    most: u32,
+    most_ns: u64,
     /// What they have before them is worth to call other threads for.
     pub is_much: bool,
     /// Address of the lowest place of each target; 0: it is nobody's.
@@ -64,6 +74,10 @@ impl Readers {
             next_job: 1,
             leaving: 0,
             helping: 0,
+            idle: 0,
+            is_waking: false,
+            most: 0,
+            most_ns: 0,
             is_much: false,
             addresses: carver.slice_from(Item::Instance, readers, |_| AtomicUsize::new(0)),
         }
@@ -131,9 +145,24 @@ impl Readers {
         self.jobs.iter().any(|at| *at != 0 && *at < job)
     }
 
-    /// Whether own threads are to come to the lane.
-    pub fn calls_others(&self) -> bool {
-        self.helping == 0 || self.is_much
+    /// A caller is about to take a job: how many there are of late.
+    pub fn note_callers(&mut self, now_ns: u64) {
+        let callers = self.helping + self.idle + 1;
+        if callers >= self.most || now_ns.saturating_sub(self.most_ns) > RETURN_NS {
+            (self.most, self.most_ns) = (callers, now_ns);
+        }
+    }
+
+    /// Whether callers who sleep are to come for jobs, of which so many are done at a time at most.
+    /// More callers than that would only keep those from the processors who have their boxes.
+    pub fn calls_callers(&self, contexts: u32) -> bool {
+        self.idle > 0 && !self.is_waking && self.most <= contexts
+    }
+
+    /// Whether own threads are to come to the lane: not if as many callers do its jobs.
+    pub fn calls_others(&self, contexts: u32) -> bool {
+        let callers = if self.most <= contexts { self.helping + self.idle } else { self.helping };
+        callers == 0 || self.is_much && self.most != contexts
     }
 
     /// The lowest place of the box of a reader is at this address from now on.

@@ -14,9 +14,12 @@ impl State {
     pub fn complete_slot(&mut self, shared: &Shared, slot: BatchSlot) {
         if self.slots.complete(slot, shared.skips_errors()) {
             self.pass_over(shared, slot, 0);
+        } else if self.slots.counts.reader(slot).is_some() {
+            self.wakes.all(Condition::Box);
+            // That of a caller who left.
+            self.free_reader();
         } else {
-            let is_reader = self.slots.counts.reader(slot).is_some();
-            self.wakes.all(if is_reader { Condition::Reader } else { Condition::Batch });
+            self.wakes.all(Condition::Batch);
         }
     }
 

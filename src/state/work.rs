@@ -122,15 +122,17 @@ impl State {
     }
 
     /// Whether the planner of a lane may be able to do something, for a worker of this role.
-    pub fn wants_plan(&self, lane: Lane, role: Role) -> bool {
+    pub fn wants_plan(&self, shared: &Shared, lane: Lane, role: Role) -> bool {
         let number = lane as usize;
-        self.is_open(lane, role) && self.plan_wanted[number] && !self.planning[number]
+        self.is_open(shared, lane, role) && self.plan_wanted[number] && !self.planning[number]
     }
 
     /// Whether a worker of this role is to look for work of a lane.
-    fn is_open(&self, lane: Lane, role: Role) -> bool {
+    fn is_open(&self, shared: &Shared, lane: Lane, role: Role) -> bool {
         role.takes(lane)
-            && (role != Role::Decode || lane == Lane::Samples || self.readers.calls_others())
+            && (role != Role::Decode
+                || lane == Lane::Samples
+                || self.readers.calls_others(shared.settings.decode_threads))
     }
 
     /// Notes whether the reads of readers that nobody began are worth to call threads for: a thread
@@ -156,16 +158,17 @@ impl State {
                 }
             }
         }
-        self.readers.is_much = cost >= HELPED_BYTES;
+        self.readers.note_callers((shared.os.now_ns)());
+        self.readers.is_much = cost >= HELPED_BYTES || self.readers.has_planned;
     }
 
     fn add_decode_work(&self, shared: &Shared, role: Role, works: &mut Works) {
-        works.add(Work::Plan, Lane::ALL.iter().any(|lane| self.wants_plan(*lane, role)));
+        works.add(Work::Plan, Lane::ALL.iter().any(|lane| self.wants_plan(shared, *lane, role)));
         // Decoding needs room on the way to a device, and so do reads that decode at once: a host's
         // thread that was told of them would come in vain, again and again.
         let lacks_room = HAS_DEVICES && self.device.lacks_room;
         let is_full = |lane: Lane| lacks_room && lane == Lane::Samples;
-        let is_open = |lane: &Lane| self.is_open(*lane, role) && !is_full(*lane);
+        let is_open = |lane: &Lane| self.is_open(shared, *lane, role) && !is_full(*lane);
         works.add(Work::Finish, is_open(&Lane::Samples) && self.slots.has_piece(Doer::Workers));
         let waves =
             Lane::ALL.into_iter().filter(is_open).flat_map(|lane| self.waves.active_of(lane));

@@ -334,8 +334,16 @@ impl Waves {
         self.go((wave, op), &[ReadPhase::Leased], ReadPhase::Done);
     }
 
+    /// The next read of a wave that nobody began, for a thread that decodes what it reads.
+    pub fn next_for_own(&mut self, wave: WaveIndex) -> Option<u32> {
+        match self.lane(wave) {
+            Lane::Samples => self.next_by_place(wave),
+            Lane::Readers => self.next_apart(wave),
+        }
+    }
+
     /// The first read of a wave, by file and offset, that nobody began.
-    pub fn next_by_place(&mut self, wave: WaveIndex) -> Option<u32> {
+    fn next_by_place(&mut self, wave: WaveIndex) -> Option<u32> {
         let row = self.row(wave, 0);
         let entry = &mut self.waves[wave.at()];
         while entry.unissued > 0
@@ -344,6 +352,24 @@ impl Waves {
             entry.by_place += 1;
         }
         (entry.unissued > 0).then_some(entry.by_place)
+    }
+
+    /// A read of a wave that nobody began, apart from those that others are at: the first that
+    /// follows none of these, or the middle of the longest run. Neighbours would meet at a page of
+    /// a target that is new, and both clear it.
+    fn next_apart(&self, wave: WaveIndex) -> Option<u32> {
+        let (mut start, mut longest) = (0, 0..0);
+        for op in (0..self.waves[wave.at()].op_count).filter(|op| self.is_unissued(wave, *op)) {
+            match op.checked_sub(1).map(|before| self.phase(wave, before)) {
+                Some(ReadPhase::Wanted) => {}
+                Some(ReadPhase::Leased) => start = op,
+                _ => return Some(op),
+            }
+            if op + 1 - start > longest.len() as u32 {
+                longest = start..op + 1;
+            }
+        }
+        (!longest.is_empty()).then(|| longest.start + longest.len() as u32 / 2)
     }
 
     /// The first read of a wave in `order` that nobody began.

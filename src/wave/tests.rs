@@ -79,6 +79,31 @@ fn chunks_that_are_done_are_not_handed_out_again() {
 }
 
 #[test]
+fn readers_take_reads_apart_from_those_of_others() {
+    let mut carver = Carver::leaked(1 << 16);
+    let counts = WaveCounts { waves: [0, 1], chunks: [0, 9], pairs: [0, 9] };
+    let mut waves = Waves::carve(&mut carver, counts, 4096);
+    let (interval, _) = waves.ring.take(0).unwrap();
+    waves.activate(WAVE, 9, (9, 0), interval, 0);
+    let mut take = |done: Option<u32>| {
+        done.inspect(|op| waves.finish(WAVE, *op));
+        let op = waves.next_apart(WAVE);
+        op.inspect(|op| waves.issue(WAVE, *op));
+        op
+    };
+    assert_eq!(take(None), Some(0));
+    assert_eq!(take(None), Some(5), "the middle of 1..9");
+    assert_eq!(take(None), Some(3), "the middle of 1..5, which is as long as 6..9 or longer");
+    assert_eq!(take(Some(5)), Some(6), "each goes on where it was");
+    assert_eq!(take(Some(0)), Some(1));
+    assert_eq!(take(Some(6)), Some(7));
+    assert_eq!(take(Some(3)), Some(4));
+    assert_eq!(take(Some(1)), Some(2));
+    assert_eq!(take(Some(7)), Some(8));
+    assert_eq!(take(Some(2)), None);
+}
+
+#[test]
 fn a_wave_ends_only_with_all_of_its_reads() {
     let mut waves = in_phase(Here);
     let ended = catch_unwind(AssertUnwindSafe(|| waves.sub_unworked(WAVE, 3)));

@@ -21,10 +21,11 @@ use crate::os::profiler;
 use crate::state::State;
 use crate::state::job::{Job, Role};
 use crate::state::lock::{Lock, Locked};
+use crate::state::shared::Shared;
 
 /// The job of a planner that is wanted; by one thread at a time.
-pub fn take(state: &mut State, role: Role) -> Option<Job> {
-    let lane = Lane::ALL.into_iter().rev().find(|lane| state.wants_plan(*lane, role))?;
+pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
+    let lane = Lane::ALL.into_iter().rev().find(|lane| state.wants_plan(shared, *lane, role))?;
     state.plan_wanted[lane as usize] = false;
     state.planning[lane as usize] = true;
     Some(Job::Plan(lane))

@@ -372,7 +372,7 @@ fn take_of(
     role: Role,
     wave: WaveIndex,
 ) -> Result<Option<Job>, NoRoom> {
-    while let Some(first) = state.waves.next_by_place(wave) {
+    while let Some(first) = state.waves.next_for_own(wave) {
         state.waves.issue(wave, first);
         let read = shared.tables.ops.read(shared.wave_row(wave, first));
         let mut own = None;
