@@ -334,6 +334,8 @@ pub fn write(spec: &Spec, files: &mut BTreeMap<String, Vec<u8>>) -> Array {
         }
     }
     let elements: u64 = spec.chunk.iter().product();
+    // A file of nothing but elements is cut.
+    let is_cut = !is_sharded && !spec.has_zstd && !spec.has_crc;
     Array {
         uri: spec.uri,
         home: spec.uri,
@@ -342,7 +344,7 @@ pub fn write(spec: &Spec, files: &mut BTreeMap<String, Vec<u8>>) -> Array {
         image: image(spec),
         has_missing: spec.missing > 0,
         is_checked: !is_sharded && (spec.has_zstd || spec.has_crc),
-        chunk_bytes: elements * u64::from(spec.dtype.bytes()),
+        chunk_bytes: if is_cut { 1 } else { elements * u64::from(spec.dtype.bytes()) },
     }
 }
 

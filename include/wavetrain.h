@@ -862,7 +862,8 @@ enum {
  * .zgroup. Uris of other schemes come as they are: "s3://bucket/a.zarr/c/0/1". The name is borrowed
  * during the call. All functions may wait, and are called from several threads at once (without
  * threads of ours: from those that pump, pop, push and run jobs). Set size and read, or neither.
- * The size of a file is its version: see "Files may change" in section 1. */
+ * A size or a read that fails is asked for once more, unless store.retries_itself is set. The size
+ * of a file is its version: see "Files may change" in section 1. */
 typedef struct wavetrain_files_hook {
     size_t struct_size;
     void *user;
@@ -924,8 +925,8 @@ typedef struct wavetrain_source_hook {
                     void *target, uint64_t bytes);
 } wavetrain_source_hook;
 
-/* Functions that wavetrain_files_hook lacks; they get files.user. Not built yet: one that is set is
- * WAVETRAIN_UNSUPPORTED by name. */
+/* What wavetrain_files_hook lacks; functions get files.user. Only retries_itself is built yet:
+ * another one that is set is WAVETRAIN_UNSUPPORTED by name. */
 typedef struct wavetrain_store_hook {
     size_t struct_size;
     /* The last `bytes` bytes of a file, its size and its version, in one request; 0, ABSENT or
@@ -945,7 +946,7 @@ typedef struct wavetrain_store_hook {
     uint64_t merge_gap_bytes; /* between two reads up to which they are made one */
     uint64_t merge_bytes_max; /* of such a read; 0: max_read_op_bytes, and no gap */
     uint32_t reads_max;       /* in flight; 0: 2 * n_io_threads */
-    uint32_t retries_itself;  /* 1: no second try by wavetrain */
+    uint32_t retries_itself;  /* 1: no second try by wavetrain, but of what read_async failed */
 } wavetrain_store_hook;
 
 /* Where log lines go. Called on any thread, in and outside of calls. `text` is UTF-8 of text_bytes
@@ -1153,8 +1154,9 @@ typedef struct wavetrain_config {
     /* Axes of a sample. It must be set, unless the config has a table of fields. Up to 16. [0] */
     uint32_t sample_rank;
     uint64_t sample_shape[WAVETRAIN_RANK_MAX]; /* Extents of a sample, each at least 1. [none] */
-    /* Type of its elements: F32, BF16, F16; an integer type that loses nothing; or the array's
-     * own type or RAW, as a copy of the bits. [F32] */
+    /* Type of its elements: F32, BF16, F16 of all real numbers; F64 of integers; a wider integer
+     * type that loses nothing (U16 to U64 of unsigned ones, I32 and I64); of BOOL any of these,
+     * U8, I8 or I16, as 0 or 1; the array's own type or RAW, as a copy of the bits. [F32] */
     uint32_t dtype;
     uint32_t dtype_bytes; /* Bytes of an element if dtype is RAW, 1 to 16; else 0. [0] */
 
@@ -1176,7 +1178,8 @@ typedef struct wavetrain_config {
     /* Batches that are filled, ready or held at a time. Chunks of later ones are read as well
      * while reads have to be waited for. 1 to 64. [3] */
     uint32_t n_batch_slots;
-    /* Largest decoded chunk: a larger one is BUDGET at pop. 1 to 2 GiB. [16 MiB] */
+    /* Largest decoded chunk: a larger one is BUDGET at pop, unless it is a file that nothing
+     * compresses, of which only parts are read. 1 to 2 GiB. [16 MiB] */
     uint64_t max_chunk_uncompressed_bytes;
     /* Largest read that neighbouring reads are merged to; a single chunk may be larger. 1 to
      * 4,294,967,295. [4 MiB] */

@@ -31,9 +31,10 @@ __device__ __forceinline__ void make_floats(const wavetrain_unit& unit, bool is_
                                             uint32_t (&raw)[kCount]) {
   uint8_t dtype = unit.source_dtype;
   if (is_unsigned(dtype)) {
+    uint32_t most = dtype == kBool ? 1 : is_to_f16 ? 65520 : 0xFFFFFFFF;
 #pragma unroll
     for (int i = 0; i < kCount; i++) {
-      uint32_t number = is_to_f16 ? min(raw[i], 65520u) : raw[i];
+      uint32_t number = min(raw[i], most);
       raw[i] = bits_from_float(static_cast<float>(number));
     }
   } else if (is_signed(dtype)) {

@@ -85,6 +85,7 @@ enum : uint8_t {
   kU32 = 10,
   kU64 = 11,
   kF64 = 12,
+  kBool = 13,
   kRaw = 16,
 };
 

@@ -85,7 +85,7 @@ __device__ __forceinline__ int64_t extended(uint64_t bits, uint32_t bytes) {
 }
 
 __device__ __forceinline__ bool is_unsigned(uint8_t dtype) {
-  return dtype == kU8 || dtype == kU16 || dtype == kU32 || dtype == kU64;
+  return dtype == kU8 || dtype == kU16 || dtype == kU32 || dtype == kU64 || dtype == kBool;
 }
 
 __device__ __forceinline__ bool is_signed(uint8_t dtype) {
@@ -103,6 +103,10 @@ __device__ __forceinline__ uint64_t float_from_integer(uint64_t bits, bool has_s
     if (has_sign && number < -kInfinite) number = -kInfinite;
     return f16_from_f32(bits_from_float(static_cast<float>(static_cast<int32_t>(number))));
   }
+  if (target == kF64) {
+    double value = has_sign ? static_cast<double>(number) : static_cast<double>(bits);
+    return static_cast<uint64_t>(__double_as_longlong(value));
+  }
   float value = has_sign ? static_cast<float>(number) : static_cast<float>(bits);
   uint32_t single = bits_from_float(value);
   return target == kF32 ? single : bf16_from_f32(single);
@@ -111,7 +115,8 @@ __device__ __forceinline__ uint64_t float_from_integer(uint64_t bits, bool has_s
 // An element of any type as one of any that it has a cast to: the table of src/assemble/cast.rs.
 __device__ __forceinline__ uint64_t converted(uint64_t bits, uint8_t source, uint32_t source_bytes,
                                               uint8_t target) {
-  if (target == kI32 || target == kI64) {
+  if (source == kBool) bits = bits != 0;
+  if (is_unsigned(target) || is_signed(target)) {
     return is_signed(source) ? static_cast<uint64_t>(extended(bits, source_bytes)) : bits;
   }
   if (is_unsigned(source) || is_signed(source)) {

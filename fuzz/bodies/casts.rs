@@ -160,10 +160,6 @@ fn source_bytes_of(layout: &Layout, seed: &[u8]) -> (u64, Vec<u8>) {
             }
         }
     }
-    // A truth value is 0 or 1.
-    if layout.source == Dtype::Bool {
-        bytes.iter_mut().for_each(|byte| *byte &= 1);
-    }
     (first as u64, bytes)
 }
 

@@ -34,7 +34,7 @@ pub fn run(data: &[u8]) {
             assert_eq!(path.as_str(), expected);
             assert!(why.is_empty() && !path.is_cut());
             let refused = if has_scheme { Err(Status::Unsupported) } else { Ok(()) };
-            let store = Store::new(&SYSTEM, FilesHook::NONE);
+            let store = Store::new(&SYSTEM, FilesHook::NONE, false);
             assert_eq!(store.refuse_scheme(path.as_str(), &mut why), refused);
             assert_eq!(why.is_empty(), !has_scheme);
         }

@@ -243,7 +243,8 @@ class Config:
         max_host_memory_bytes: host memory, pinned too; 0: slots, chunk cache and 256 MiB, or 16
             chunks of max_chunk_uncompressed_bytes where that is more, and what stacks and tables
             take beyond 32 MiB.
-        max_chunk_uncompressed_bytes: a larger chunk is BudgetExceeded (see Pipeline's fit).
+        max_chunk_uncompressed_bytes: a larger chunk is BudgetExceeded (see Pipeline's fit), unless
+            it is a file that nothing compresses, of which only parts are read.
         max_read_op_bytes: to which neighbouring reads are merged.
         chunk_cache_bytes: for decoded chunks that are kept; 0: none.
     Depth:

@@ -6,14 +6,17 @@
 //!
 //! | target        | sources                                                                    |
 //! |---------------|----------------------------------------------------------------------------|
-//! | F32, BF16, F16 | every integer, F16, BF16, F32, F64                                        |
-//! | I32           | U8, I8, U16, I16                                                           |
-//! | I64           | U8, I8, U16, I16, U32, I32                                                 |
+//! | F32, BF16, F16 | Bool, every integer, F16, BF16, F32, F64                                  |
+//! | F64           | Bool, every integer                                                        |
+//! | I32           | Bool, U8, I8, U16, I16                                                     |
+//! | I64           | Bool, U8, I8, U16, I16, U32, I32                                           |
+//! | U16, U32, U64 | Bool, every unsigned integer of fewer bytes                                |
+//! | U8, I8, I16   | Bool                                                                       |
 //! | any type      | itself, as a bit copy                                                      |
 //! | RAW           | every type of the same size, as a bit copy                                 |
 //!
-//! Bool is a truth value, not a number: it only copies to Bool and RAW. Integers and F64 round once
-//! to nearest even, to BF16 through F32; what is too large becomes infinity.
+//! Bool is 1 if its byte is not 0; nothing but Bool becomes Bool. Integers and F64 round once to
+//! nearest even, to BF16 through F32; what is too large becomes infinity.
 //!
 //! Every pair of types has one kernel, for elements side by side in the machine's order: that of
 //! `simd`, or the portable loop (both in `loops`), which is the oracle of those. All
@@ -28,7 +31,7 @@ use crate::loops::casts::{
     GATHER_BYTES_MAX, Gather, RowLoop, STRIP_BYTES, copies, copy_dense, pair, row_to_halves,
 };
 use crate::loops::simd::COPY_KERNELS;
-use crate::records::{ByteOrder, Dtype};
+use crate::records::{ByteOrder, DTYPES, Dtype};
 use crate::simd::{Level, RowsPath};
 
 /// Bytes of gathered elements between two passes: with their results well inside L1, and enough
@@ -136,6 +139,14 @@ impl Cast {
             copies: false,
             is_streamed: false,
             ..copy(level, source_bytes, source_bytes)?
+        })
+    }
+
+    /// The types that elements of a type may become, in the order of their numbers.
+    pub fn targets_of(source: Dtype, source_bytes: u32) -> impl Iterator<Item = Dtype> {
+        DTYPES.into_iter().filter(move |target| {
+            let target_bytes = if *target == Dtype::Raw { source_bytes } else { target.bytes() };
+            Cast::find(source, source_bytes, *target, target_bytes).is_some()
         })
     }
 

@@ -320,7 +320,7 @@ fn layout(
         geometry: *geometry,
         process_id: (os.process_id)(),
         token: values.handle.token,
-        store: Store::new(os, config.files),
+        store: Store::new(os, config.files, config.store.retries_itself != 0),
         folder,
         asked: Asked(config.source),
         sink: sink_of(os, settings),

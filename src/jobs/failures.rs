@@ -121,6 +121,9 @@ pub fn fail_samples(lock: &Lock, wave: WaveIndex, task: &ChunkTask, failure: &Fa
 pub fn chunk_coordinates(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; RANK_MAX] {
     let axes = record.axes();
     let (files, mut chunks) = file_and_chunk(record, file, chunk);
+    if record.is_cut {
+        return files;
+    }
     for axis in 0..axes {
         // Chunks of shards divide the array evenly, whatever the shards are.
         chunks[axis] += match record.shard_levels {

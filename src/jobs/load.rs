@@ -98,6 +98,7 @@ fn load<'w>(
         shared.stats.meta.observe((shared.os.now_ns)() - start, bytes, bytes);
     }
     if let Ok(Seen::Array) = seen {
+        record.cut_chunks(config.max_chunk_uncompressed_bytes, shared.settings.file_chunk_bytes);
         tell_packing(lock, uri, &record, why);
     }
     Some(Found { seen, record, edges, alias, version })

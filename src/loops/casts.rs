@@ -71,6 +71,7 @@ pub fn pair(source: Dtype, target: Dtype) -> Option<Pair> {
         Dtype::F16 => RowLoop::ToHalves(to_halves(source)?, source.bytes() as usize),
         Dtype::F32 => RowLoop::Single(to_floats(source)?),
         Dtype::Bf16 => RowLoop::Single(to_brains(source)?),
+        Dtype::F64 => RowLoop::Single(to_doubles(source)?),
         _ => RowLoop::Single(widening(source, target)?),
     };
     Some(Pair { kernels: cast_kernels(source, target), portable })
@@ -106,8 +107,14 @@ fn each<const S: usize, const T: usize>(
     }
 }
 
+/// The number that a truth value is: any byte but 0 is true.
+fn number(truth: u8) -> u8 {
+    u8::from(truth != 0)
+}
+
 fn to_floats(source: Dtype) -> Option<Portable> {
     Some(match source {
+        Dtype::Bool => each!(u8, |truth| f32::from(number(truth))),
         Dtype::U8 => each!(u8, f32::from),
         Dtype::I8 => each!(i8, f32::from),
         Dtype::U16 => each!(u16, f32::from),
@@ -138,6 +145,7 @@ fn to_halves(source: Dtype) -> Option<Portable> {
 
 fn to_brains(source: Dtype) -> Option<Portable> {
     Some(match source {
+        Dtype::Bool => each!(u8, |truth| brain_from_f32(f32::from(number(truth))).0),
         Dtype::U8 => each!(u8, |value| brain_from_f32(f32::from(value)).0),
         Dtype::I8 => each!(i8, |value| brain_from_f32(f32::from(value)).0),
         Dtype::U16 => each!(u16, |value| brain_from_f32(f32::from(value)).0),
@@ -153,19 +161,41 @@ fn to_brains(source: Dtype) -> Option<Portable> {
     })
 }
 
-/// To wider integers.
+/// Integers, which round once to nearest even if they have more than 53 bits.
+fn to_doubles(source: Dtype) -> Option<Portable> {
+    Some(match source {
+        Dtype::Bool => each!(u8, |truth| f64::from(number(truth))),
+        Dtype::U8 => each!(u8, f64::from),
+        Dtype::I8 => each!(i8, f64::from),
+        Dtype::U16 => each!(u16, f64::from),
+        Dtype::I16 => each!(i16, f64::from),
+        Dtype::U32 => each!(u32, f64::from),
+        Dtype::I32 => each!(i32, f64::from),
+        Dtype::U64 => each!(u64, |value| value as f64),
+        Dtype::I64 => each!(i64, |value| value as f64),
+        _ => return None,
+    })
+}
+
+/// To wider integers; truth values also to those of one byte.
 fn widening(source: Dtype, target: Dtype) -> Option<Portable> {
+    use Dtype::{Bool, I8, I16, I32, I64, U8, U16, U32, U64};
     Some(match (source, target) {
-        (Dtype::U8, Dtype::I32) => each!(u8, i32::from),
-        (Dtype::I8, Dtype::I32) => each!(i8, i32::from),
-        (Dtype::U16, Dtype::I32) => each!(u16, i32::from),
-        (Dtype::I16, Dtype::I32) => each!(i16, i32::from),
-        (Dtype::U8, Dtype::I64) => each!(u8, i64::from),
-        (Dtype::I8, Dtype::I64) => each!(i8, i64::from),
-        (Dtype::U16, Dtype::I64) => each!(u16, i64::from),
-        (Dtype::I16, Dtype::I64) => each!(i16, i64::from),
-        (Dtype::U32, Dtype::I64) => each!(u32, i64::from),
-        (Dtype::I32, Dtype::I64) => each!(i32, i64::from),
+        (Bool, U8 | I8) => each!(u8, number),
+        (Bool, U16 | I16) => each!(u8, |truth| u16::from(number(truth))),
+        (Bool, U32 | I32) => each!(u8, |truth| u32::from(number(truth))),
+        (Bool, U64 | I64) => each!(u8, |truth| u64::from(number(truth))),
+        (U8, U16) => each!(u8, u16::from),
+        (U8, U32 | I32) => each!(u8, u32::from),
+        (U8, U64 | I64) => each!(u8, u64::from),
+        (U16, U32 | I32) => each!(u16, u32::from),
+        (U16, U64 | I64) => each!(u16, u64::from),
+        (U32, U64 | I64) => each!(u32, u64::from),
+        (I8, I32) => each!(i8, i32::from),
+        (I8, I64) => each!(i8, i64::from),
+        (I16, I32) => each!(i16, i32::from),
+        (I16, I64) => each!(i16, i64::from),
+        (I32, I64) => each!(i32, i64::from),
         _ => return None,
     })
 }

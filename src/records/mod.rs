@@ -182,6 +182,9 @@ pub struct ArrayRecord {
     pub parts: &'static [Part],
     /// Digits of the numbers of such files, at least; 0 of other arrays.
     pub part_digits: u32,
+    /// A file is one chunk of the store, of which the chunks here are parts, as of a flat file; its
+    /// extents are in `shard_shape`.
+    pub is_cut: bool,
     /// The owner of its elements.
     pub origin: Origin,
     /// How paths are made.
@@ -219,6 +222,7 @@ impl ArrayRecord {
         flat_version: None,
         parts: &[],
         part_digits: 0,
+        is_cut: false,
         origin: Origin::FILES,
         key_encoding: KeyEncoding::Default,
         separator: b'/',
@@ -240,7 +244,7 @@ impl ArrayRecord {
     /// Extents of a file's cell, the largest one: the outermost shard, or the chunk if it has no
     /// shards.
     pub fn file_shape(&self) -> &[u64; RANK_MAX] {
-        let is_shard = self.shard_levels > 0 || self.flat.is_some();
+        let is_shard = self.shard_levels > 0 || self.flat.is_some() || self.is_cut;
         if is_shard { &self.shard_shape[0] } else { &self.chunk_shape }
     }
 
@@ -405,9 +409,9 @@ impl ArrayRecord {
     }
 
     /// Whether chunks may be cached: decoded ones, and uncompressed ones that their array is stored
-    /// in. A flat file has none.
+    /// in. A flat file has none, and one that is cut is too large.
     pub fn is_cacheable(&self) -> bool {
-        self.is_decoded() || self.is_read_partly() && self.flat.is_none()
+        self.is_decoded() || self.is_read_partly() && self.flat.is_none() && !self.is_cut
     }
 
     /// Bytes of a chunk after codecs `..count` of the chain, for codecs of a fixed size; a

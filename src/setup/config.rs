@@ -209,8 +209,9 @@ macro_rules! config_table {
         /// Extents of a sample, each at least 1.
         sample_shape: [u64; RANK_MAX] = [0; RANK_MAX]
             => Shape "extents of a sample: 64,128,128 (sets sample-rank)";
-        /// Type of its elements: F32, BF16, F16; an integer type that loses nothing; or the
-        /// array's own type or RAW, as a copy of the bits.
+        /// Type of its elements: F32, BF16, F16 of all real numbers; F64 of integers; a wider
+        /// integer type that loses nothing (U16 to U64 of unsigned ones, I32 and I64); of BOOL any
+        /// of these, U8, I8 or I16, as 0 or 1; the array's own type or RAW, as a copy of the bits.
         dtype: u32 = Dtype::F32 as u32 => Dtype "output element type";
         /// Bytes of an element if dtype is RAW, 1 to 16; else 0.
         dtype_bytes: u32 = 0 => Count "bytes of a raw element";
@@ -233,7 +234,8 @@ macro_rules! config_table {
         /// Batches that are filled, ready or held at a time. Chunks of later ones are read as well
         /// while reads have to be waited for.
         n_batch_slots: u32 = 3, [1, 64] => Count "batches in flight";
-        /// Largest decoded chunk: a larger one is BUDGET at pop.
+        /// Largest decoded chunk: a larger one is BUDGET at pop, unless it is a file that nothing
+        /// compresses, of which only parts are read.
         max_chunk_uncompressed_bytes: u64 = 16 << 20, [1, CHUNK_BYTES_MAX]
             => Bytes "largest decoded chunk";
         /// Largest read that neighbouring reads are merged to; a single chunk may be larger.

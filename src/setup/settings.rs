@@ -277,7 +277,6 @@ fn check_built(config: &Config, why: &mut Why) -> Result<(), Status> {
         ("store.merge_gap_bytes", c.store.merge_gap_bytes != 0),
         ("store.merge_bytes_max", c.store.merge_bytes_max != 0),
         ("store.reads_max", c.store.reads_max != 0),
-        ("store.retries_itself", c.store.retries_itself != 0),
     ];
     let asked = asked.into_iter().find_map(|(name, is_asked)| is_asked.then_some(name));
     let Some(name) = asked.or_else(|| config.unbuilt()) else { return Ok(()) };

@@ -96,13 +96,16 @@ fn fit_chunks<'a>(
     scratch: &mut [u8],
     why: &mut Why,
 ) -> Result<(), Status> {
-    let (store, asked) = (Store::new(&SYSTEM, config.files), Asked(config.source));
+    let (store, asked) =
+        (Store::new(&SYSTEM, config.files, config.store.retries_itself != 0), Asked(config.source));
     let (mut normal, mut record) = (Uri::new(), ArrayRecord::EMPTY);
     let mut parts = 0;
     for number in 0..count {
         let target = (&mut normal, &mut record);
         read(uri(number, why)?, (&store, &asked), target, (scratch, false), why)?;
         let chunk_bytes = &mut config.max_chunk_uncompressed_bytes;
+        // Chunks that can be cut are, so that they need no larger cap.
+        record.cut_chunks(*chunk_bytes, *chunk_bytes);
         let needed = if record.flat.is_some() { 1 } else { record.working_bytes() };
         *chunk_bytes = needed.max(*chunk_bytes);
         if record.is_in_parts() {
@@ -149,7 +152,7 @@ pub fn fill_node(
     why: &mut Why,
 ) -> Result<(), Status> {
     let _uncancelled = Uncancelled::enter();
-    let (store, asked) = (Store::new(&SYSTEM, *files), Asked(SourceHook::NONE));
+    let (store, asked) = (Store::new(&SYSTEM, *files, false), Asked(SourceHook::NONE));
     let (mut normal, mut record) = (Uri::new(), ArrayRecord::EMPTY);
     let target = (&mut normal, &mut record);
     match read(uri, (&store, &asked), target, (scratch, knows_groups), why)? {

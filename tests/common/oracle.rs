@@ -111,8 +111,8 @@ fn real(from: Dtype, element: &[u8]) -> Option<Real> {
         Dtype::F64 => Real::Float(number!(f64)),
         Dtype::F16 => Real::Float(f16::from_bits(number!(u16)).into()),
         Dtype::Bf16 => Real::Float(bf16::from_bits(number!(u16)).into()),
-        // A truth value is no number.
-        Dtype::Bool | Dtype::C64 | Dtype::C128 | Dtype::Raw => return None,
+        Dtype::Bool => Real::Integer(i128::from(element[0] != 0)),
+        Dtype::C64 | Dtype::C128 | Dtype::Raw => return None,
     })
 }
 
@@ -133,9 +133,14 @@ pub fn cast(from: Dtype, to: Dtype, data: &[u8]) -> Vec<u8> {
 
 fn cast_element(from: Dtype, to: Dtype, element: &[u8]) -> Option<Vec<u8>> {
     let value = real(from, element)?;
-    let is_lossless = match to {
-        Dtype::I32 => from.bytes() < 4 || from == Dtype::I32,
-        Dtype::I64 => from.bytes() < 8 || from == Dtype::I64,
+    let is_unsigned = |dtype| matches!(dtype, Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64);
+    let is_wider = from == Dtype::Bool || from.bytes() < to.bytes();
+    let has_integers = match to {
+        Dtype::I32 | Dtype::I64 => is_wider,
+        Dtype::U16 | Dtype::U32 | Dtype::U64 => {
+            is_wider && (is_unsigned(from) || from == Dtype::Bool)
+        }
+        Dtype::U8 | Dtype::I8 | Dtype::I16 => from == Dtype::Bool,
         _ => false,
     };
     Some(match (to, value) {
@@ -143,8 +148,8 @@ fn cast_element(from: Dtype, to: Dtype, element: &[u8]) -> Option<Vec<u8>> {
         (Dtype::Bf16, value) => bf16_from_f32(f32_from_real(value)).to_le_bytes().to_vec(),
         (Dtype::F16, Real::Integer(n)) => f16_from_f64(n as f64).to_le_bytes().to_vec(),
         (Dtype::F16, Real::Float(x)) => f16_from_f64(x).to_le_bytes().to_vec(),
-        (Dtype::I32, Real::Integer(n)) if is_lossless => (n as i32).to_le_bytes().to_vec(),
-        (Dtype::I64, Real::Integer(n)) if is_lossless => (n as i64).to_le_bytes().to_vec(),
+        (Dtype::F64, Real::Integer(n)) => (n as f64).to_le_bytes().to_vec(),
+        (_, Real::Integer(n)) if has_integers => n.to_le_bytes()[..to.bytes() as usize].to_vec(),
         _ => return None,
     })
 }

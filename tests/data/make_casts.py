@@ -16,15 +16,27 @@ import numpy as np
 BF16 = np.dtype(ml_dtypes.bfloat16)
 CODES = {
     "float32": 1, "bfloat16": 2, "float16": 3, "int32": 4, "int64": 5, "uint8": 6, "int8": 7,
-    "uint16": 8, "int16": 9, "uint32": 10, "uint64": 11, "float64": 12,
+    "uint16": 8, "int16": 9, "uint32": 10, "uint64": 11, "float64": 12, "bool": 13,
 }
 QUIET = {"float32": (0x7FC00000, np.uint32, 31), "float16": (0x7E00, np.uint16, 15),
          "bfloat16": (0x7FC0, np.uint16, 15)}
 RANDOM = np.random.default_rng(20240607)
 
 
+def has_cast(source, target):
+    """The table of src/assemble/cast.rs: of types that differ."""
+    if source.kind == "b" or target.name in ("float32", "bfloat16", "float16"):
+        return True
+    if source.kind not in "iu" or target.name == "float64":
+        return source.kind in "iu"
+    is_unsigned = source.kind == target.kind == "u"
+    return (is_unsigned or target.name in ("int32", "int64")) and np.can_cast(source, target)
+
+
 def integers(dtype):
-    """Everything for 8 bits; else extremes, powers of two and their neighbours, and ties."""
+    """Everything for 8 bits and for bool, in bytes that are not all 0 or 1; else extremes, powers of two and their neighbours, and ties."""
+    if dtype.kind == "b":
+        return np.arange(256, dtype=np.uint8).view(dtype)
     info = np.iinfo(dtype)
     if info.bits == 8:
         return np.arange(256, dtype=np.uint8).view(dtype)
@@ -81,7 +93,7 @@ def cast(values, target):
             result = values.astype(np.float32).astype(BF16)
         else:
             result = values.astype(target)
-    if target.name in QUIET and values.dtype.kind not in "iu":
+    if target.name in QUIET and values.dtype.kind not in "iub":
         pattern, word, shift = QUIET[target.name]
         with np.errstate(all="ignore"):
             is_nan = np.isnan(values)
@@ -94,15 +106,12 @@ def cast(values, target):
 def main():
     integer_types = [np.dtype(f"{sign}int{bits}") for bits in (8, 16, 32, 64) for sign in ("u", "")]
     float_types = [np.dtype("float16"), BF16, np.dtype("float32"), np.dtype("float64")]
-    wider = {"int32": ["uint8", "int8", "uint16", "int16"],
-             "int64": ["uint8", "int8", "uint16", "int16", "uint32", "int32"]}
+    truth = np.dtype("bool")
     out = bytearray()
-    for source in integer_types + float_types:
+    for source in [*integer_types, *float_types, truth]:
         values = floats(source) if source in float_types else integers(source)
-        for target in [*float_types[:3], np.dtype("int32"), np.dtype("int64")]:
-            if target == source:
-                continue
-            if target.kind == "i" and source.name not in wider[target.name]:
+        for target in [*float_types, *integer_types]:
+            if target == source or not has_cast(source, target):
                 continue
             head = [CODES[source.name], CODES[target.name], len(values)]
             out += np.array(head, dtype="<u4").tobytes()

@@ -20,6 +20,7 @@ mod kept;
 mod lend;
 mod life;
 mod mapped;
+mod once_more;
 mod os_seam;
 mod plan;
 mod read_into;

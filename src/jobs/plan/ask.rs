@@ -60,5 +60,5 @@ pub fn files_ahead(state: &State) -> u64 {
 
 /// Whether each file of an array is one chunk.
 pub fn is_chunk_file(record: &ArrayRecord) -> bool {
-    record.shard_levels == 0 && record.flat.is_none() && record.origin.has_files
+    record.shard_levels == 0 && record.flat.is_none() && !record.is_cut && record.origin.has_files
 }

@@ -37,26 +37,7 @@ pub fn check_record(
         ));
     }
     if cast.is_none() {
-        let (from, to) = (record.dtype.name(), field.dtype.name());
-        let bytes = (record.dtype_bytes, field.dtype_bytes);
-        let reason =
-            format_args!("no cast from {from} ({} bytes) to {to} ({} bytes)", bytes.0, bytes.1);
-        let shape = core::fmt::from_fn(|f| {
-            let axes = record.shape[..record.axes()].iter().enumerate();
-            { axes }.try_for_each(|(axis, extent)| {
-                write!(f, "{}{extent}", if axis > 0 { "," } else { "" })
-            })
-        });
-        return Err(match record.flat.filter(|_| is_maybe_bf16(record)) {
-            // A .npy header has no name for bfloat16, and ml_dtypes writes one of two bytes.
-            Some(offset) => fail!(
-                why,
-                Dtype,
-                "{of}{reason}: if it is bfloat16, name it \
-                 raw:FILE?dtype=bf16&shape={shape}&offset={offset}"
-            ),
-            None => fail!(why, Dtype, "{of}{reason}: choose another output dtype"),
-        });
+        return Err(no_cast(record, field, why));
     }
     let cap = shared.settings.config.max_chunk_uncompressed_bytes;
     let chunk_bytes = record.working_bytes();
@@ -71,6 +52,38 @@ pub fn check_record(
         ));
     }
     Ok(())
+}
+
+/// Elements of the array do not become those of the field: what they can become.
+fn no_cast(record: &ArrayRecord, field: &Field, why: &mut Why) -> Status {
+    let of = field.of();
+    let (from, to) = (record.dtype.name(), field.dtype.name());
+    let bytes = (record.dtype_bytes, field.dtype_bytes);
+    let reason =
+        format_args!("no cast from {from} ({} bytes) to {to} ({} bytes)", bytes.0, bytes.1);
+    let shape = core::fmt::from_fn(|f| {
+        let axes = record.shape[..record.axes()].iter().enumerate();
+        { axes }
+            .try_for_each(|(axis, extent)| write!(f, "{}{extent}", if axis > 0 { "," } else { "" }))
+    });
+    match record.flat.filter(|_| is_maybe_bf16(record)) {
+        // A .npy header has no name for bfloat16, and ml_dtypes writes one of two bytes.
+        Some(offset) => fail!(
+            why,
+            Dtype,
+            "{of}{reason}: if it is bfloat16, name it \
+             raw:FILE?dtype=bf16&shape={shape}&offset={offset}"
+        ),
+        None => {
+            let targets = core::fmt::from_fn(|f| {
+                let types = Cast::targets_of(record.dtype, record.dtype_bytes).enumerate();
+                { types }.try_for_each(|(number, dtype)| {
+                    write!(f, "{}{}", if number > 0 { ", " } else { "" }, dtype.name())
+                })
+            });
+            fail!(why, Dtype, "{of}{reason}: set dtype to one of {targets}")
+        }
+    }
 }
 
 /// Whether the elements of a file may be what numpy has no name for.

@@ -281,7 +281,9 @@ fn look_up(
         }
         Some(Found { stat, .. }) => {
             let bytes = whole_file_bytes(record, stat.bytes, why)?;
-            entry.place = data_place(record, entry.need.span, (0, bytes), stat);
+            let offset =
+                if record.is_cut { record.offset_in_cut(entry.file, entry.chunk) } else { 0 };
+            entry.place = data_place(record, entry.need.span, (offset, bytes), stat);
             Ok(LookUp::Settled)
         }
     }
@@ -471,12 +473,16 @@ fn chunk_in_file(
 
 /// A file that is one chunk: its size must be one that the chunk can have.
 fn whole_file_bytes(record: &ArrayRecord, bytes: u64, why: &mut Why) -> Result<u64, Status> {
-    if let Some(exact) = record.encoded_bytes(record.codecs.len())
+    let exact = match record.is_cut {
+        true => Some(record.cut_bytes()),
+        false => record.encoded_bytes(record.codecs.len()),
+    };
+    if let Some(exact) = exact
         && bytes != exact
     {
         return Err(fail!(why, Decode, "the file has {bytes} bytes, the chunk needs {exact}"));
     }
-    let most = record.encoded_bytes_max();
+    let most = exact.unwrap_or(record.encoded_bytes_max());
     if bytes == 0 || bytes > most {
         return Err(fail!(
             why,

@@ -60,16 +60,22 @@ pub fn cast_kernels(source: Dtype, target: Dtype) -> RowsKernels {
         };
     }
     match target {
-        Dtype::I32 | Dtype::I64 => chosen! {
+        // Unsigned integers have the same bits in a wider integer of either kind.
+        Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64 => chosen! {
             U8 I32 Widen<u8, i32>;
+            U8 U32 Widen<u8, i32>;
             I8 I32 Widen<i8, i32>;
             U16 I32 Widen<u16, i32>;
+            U16 U32 Widen<u16, i32>;
             I16 I32 Widen<i16, i32>;
             U8 I64 Widen<u8, i64>;
+            U8 U64 Widen<u8, i64>;
             I8 I64 Widen<i8, i64>;
             U16 I64 Widen<u16, i64>;
+            U16 U64 Widen<u16, i64>;
             I16 I64 Widen<i16, i64>;
             U32 I64 Widen<u32, i64>;
+            U32 U64 Widen<u32, i64>;
             I32 I64 Widen<i32, i64>;
         },
         _ => through_floats! {

@@ -120,6 +120,8 @@ pub struct Store {
     pub row: Row,
     os: &'static Os,
     hook: FilesHook,
+    /// The host makes failed requests again itself: its no is final.
+    pub retries_itself: bool,
 }
 
 // SAFETY: the hook's contract is that its functions may be called from any thread.
@@ -137,9 +139,20 @@ fn twice<T, E: PartialEq>(stale: E, call: impl Fn() -> Result<T, E>) -> Result<T
 
 impl Store {
     /// Files of the hook if it has functions, else of the system.
-    pub fn new(os: &'static Os, hook: FilesHook) -> Store {
+    pub fn new(os: &'static Os, hook: FilesHook, retries_itself: bool) -> Store {
         let row = if hook.size.is_some() { hook::ROW } else { system::ROW };
-        Store { row, os, hook }
+        Store { row, os, hook, retries_itself }
+    }
+
+    /// Whether a request that failed is made again: that of a network may fail once.
+    fn makes_again(&self, fault: Fault) -> bool {
+        matches!(fault, Fault::HookFailed | Fault::Failed(Errno(libc::EIO))) && !self.retries_itself
+    }
+
+    fn once_more<T>(&self, request: impl Fn() -> Result<T, Fault>) -> Result<T, Fault> {
+        let result = request();
+        let is_again = |fault: Fault| fault == STALE || self.makes_again(fault);
+        if result.as_ref().is_err_and(|fault| is_again(*fault)) { request() } else { result }
     }
 
     /// Refuses a path with a scheme, which no file system of ours reads: UNSUPPORTED. A hook gets
@@ -156,9 +169,10 @@ impl Store {
         ))
     }
 
-    /// Opens a file and looks at it, once more if a network file system lost it between the two.
+    /// Opens a file and looks at it, once more if a network file system lost it between the two, or
+    /// if that failed.
     pub fn open(&self, path: &Path) -> Result<Opened, Fault> {
-        twice(STALE, || (self.row.open)(self, path))
+        self.once_more(|| (self.row.open)(self, path))
     }
 
     /// Hands the entries of a folder to `visit`, in the order of the store; at most `names_max`
@@ -185,7 +199,7 @@ impl Store {
 
     /// Looks at a file that is not open.
     pub fn stat_path(&self, path: &Path) -> Result<FileStat, Fault> {
-        twice(STALE, || (self.row.stat_path)(self, path))
+        self.once_more(|| (self.row.stat_path)(self, path))
     }
 
     /// Looks at a path, and not at what a link at its end leads to. In a store without links it
@@ -204,8 +218,8 @@ impl Store {
         }
     }
 
-    /// Reads, and may wait; if the descriptor went stale, through another one that is opened for
-    /// this read alone, if the file still looks like `stat`.
+    /// Reads, and may wait, once more if that failed; if the descriptor went stale, through another
+    /// one that is opened for this read alone, if the file still looks like `stat`.
     pub fn read_again(
         &self,
         (fd, stat): Opened,
@@ -213,7 +227,11 @@ impl Store {
         target: &mut [u8],
         offset: u64,
     ) -> Result<(), Fault> {
-        let result = (self.row.read)(self, (fd, stat), path, target, offset, false);
+        let mut read = || (self.row.read)(self, (fd, stat), path, target, offset, false);
+        let mut result = read();
+        if result.is_err_and(|fault| self.makes_again(fault)) {
+            result = read();
+        }
         if result != Err(STALE) {
             return result;
         }

@@ -54,7 +54,7 @@ fn units_of_random_geometry_give_the_bytes_of_the_host_path() {
     let Some(sim) = Sim::get() else { return };
     let mut random = Random(0x1234_5678_9ABC_DEF1);
     let mut seen = [0u32; 7];
-    for number in 0..400 {
+    for number in 0..500 {
         let case = Case::random(&mut random);
         let told = case.told(&mut random);
         check(sim, &told, &|| describe(number, &case));
@@ -365,7 +365,7 @@ fn the_kernels_see_the_records_where_the_library_puts_them() {
 fn a_unit_has_as_many_tiles_as_its_vectors_fill() {
     let mut random = Random(0x7777_1111_2222_3333);
     let mut uneven = 0;
-    for number in 0..400 {
+    for number in 0..500 {
         let case = Case::random(&mut random);
         for unit in units(&case.told(&mut random).wave) {
             let size = u64::from(unit.vector_elements);
