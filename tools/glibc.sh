@@ -1,6 +1,6 @@
 #!/bin/sh
-# glibc.sh: makes TARGET/glibc, with which a program or a shared library is linked for glibc 2.26, the
-# first with preadv2, and all later ones, whatever glibc this machine has:
+# glibc.sh: makes TARGET/glibc, with which a program or a shared library is linked for glibc 2.26 and
+# all later ones, whatever glibc this machine has:
 #
 #   lib/               what glibc 2.26 has of names, and nothing behind them: libc.so.6,
 #                      libpthread.so.0, libdl.so.2; libc_nonshared.a, which every user has inside

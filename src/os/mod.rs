@@ -354,7 +354,10 @@ fn read(fd: i32, target: &mut [u8], offset: u64, cached_only: bool) -> Result<us
     let got = unsafe {
         if cached_only {
             let part = libc::iovec { iov_base: target.as_mut_ptr().cast(), iov_len: target.len() };
-            libc::preadv2(fd, &part, 1, offset, libc::RWF_NOWAIT)
+            // By its number: musl has preadv2 from 1.2.5 on. The high half of the offset is of
+            // machines of 32 bits.
+            libc::syscall(libc::SYS_preadv2, fd, &part, 1usize, offset, 0usize, libc::RWF_NOWAIT)
+                as isize
         } else {
             libc::pread(fd, target.as_mut_ptr().cast(), target.len(), offset)
         }

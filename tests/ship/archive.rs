@@ -52,8 +52,6 @@ const LIBC: [&str; 67] = [
     "pause",
     "pread",
     "pread64",
-    "preadv2",
-    "preadv64v2",
     "pthread_attr_destroy",
     "pthread_attr_init",
     "pthread_attr_setstack",
