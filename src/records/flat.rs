@@ -40,8 +40,8 @@ impl ArrayRecord {
         });
     }
 
-    /// Reads a chunk that is more than `cap` bytes and a file as it is in chunks of at most `most`
-    /// bytes: only what a box needs is read of it, so that it needs no memory of its size.
+    /// Cuts chunks of more than `cap` bytes into chunks of at most `most`, if each is a file that
+    /// nothing compresses: a box reads only what it needs of one, so none takes memory of its size.
     pub fn cut_chunks(&mut self, cap: u64, most: u64) {
         let is_file = self.shard_levels == 0 && self.flat.is_none() && !self.is_rectilinear();
         if self.is_read_partly() && is_file && self.chunk_bytes > cap {

@@ -144,11 +144,12 @@ impl Store {
         Store { row, os, hook, retries_itself }
     }
 
-    /// Whether a request that failed is made again: that of a network may fail once.
+    /// Whether a request that failed is made once more: one to a network may fail by chance.
     fn makes_again(&self, fault: Fault) -> bool {
         matches!(fault, Fault::HookFailed | Fault::Failed(Errno(libc::EIO))) && !self.retries_itself
     }
 
+    /// Makes a request, once more if that may help.
     fn once_more<T>(&self, request: impl Fn() -> Result<T, Fault>) -> Result<T, Fault> {
         let result = request();
         let is_again = |fault: Fault| fault == STALE || self.makes_again(fault);
