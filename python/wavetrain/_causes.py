@@ -37,10 +37,10 @@ class Causes:
         self, kept: dict[tuple[str, str], BaseException], key: tuple[str, str], error: BaseException
     ) -> None:
         with self.lock:
+            key = (_log.line(key[0]), key[1])  # as texts of the library have it
+            kept.pop(key, None)  # it may fail twice: the library asks once more
             if len(kept) >= KEPT:
                 kept.clear()
-            key = (_log.line(key[0]), key[1])  # as texts of the library have it
-            kept.pop(key, None)
             kept[key] = error  # the last one
 
     def of(self, failure: WavetrainError) -> BaseException | None:

@@ -23,6 +23,7 @@ class Kept(contextlib.AbstractContextManager[None]):
         self.handler: Any = None
         self.seen: tuple[int, Any] | None = None
         self.is_open = False  # a hook is where it can stand an exception
+        self.raised: BaseException | None = None  # it ended a hook, and so is to end the call
 
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -37,12 +38,14 @@ class Kept(contextlib.AbstractContextManager[None]):
         else:
             self.seen = number, frame
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self.handler is not None:
             signal.signal(signal.SIGINT, self.handler)
             Kept.innermost = self.outer
             if self.seen is not None:
                 self.handler(*self.seen)
+            if self.raised is not None and kind is None:
+                raise self.raised
 
 
 @contextlib.contextmanager
@@ -52,11 +55,17 @@ def heard() -> Generator[None, None, None]:
     if kept is None or threading.current_thread() is not threading.main_thread():
         yield
         return
+    if kept.raised is not None:  # the library asks once more for what it did not get
+        raise kept.raised
     kept.is_open = True
     try:
         if kept.seen is not None:  # it came before
             number_and_frame, kept.seen = kept.seen, None
             kept.handler(*number_and_frame)
         yield
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            kept.raised = error
+        raise
     finally:
         kept.is_open = False
