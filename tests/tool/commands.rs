@@ -282,8 +282,10 @@ fn keep_going_delivers_the_others_and_tells_each_request() {
         (0..5).map(status).collect::<Vec<_>>(),
         ["OK", "DECODE", "NOT_FOUND", "UNSUPPORTED", "OK"]
     );
-    assert_eq!(told[0], r#"{"index":0,"status":"OK"}"#);
-    assert!(told[1].starts_with(r#"{"index":1,"status":"DECODE","error":"#));
+    let named = |uri: &str| format!(r#""uri":{},"box":[[0,2],[0,2]]"#, json!(uri));
+    assert_eq!(told[0], format!(r#"{{"index":0,"status":"OK",{}}}"#, named(&uri)));
+    let broken_line = format!(r#"{{"index":1,"status":"DECODE",{},"error":"#, named(&broken));
+    assert!(told[1].starts_with(&broken_line), "{}", told[1]);
     assert!(error.contains(&broken) && error.ends_with("3 of 5 requests failed\n"), "{error}");
 
     let (header, data) = npy(&out);
@@ -319,6 +321,8 @@ fn a_line_that_is_no_request_costs_that_line_alone() {
         .map(|(number, told)| {
             let told: Value = serde_json::from_str(told).unwrap();
             assert_eq!(told["index"], number);
+            assert_eq!(told["uri"].is_null(), number % 2 == 0, "{told}");
+            assert_eq!(told["box"].is_null(), number % 2 == 0, "{told}");
             told["status"].as_str().unwrap().to_owned()
         })
         .collect();
@@ -445,6 +449,7 @@ fn bench_prints_one_object_with_exactly_its_keys() {
             "bytes_read",
             "chunks_decoded",
             "cpu_seconds",
+            "failed",
             "first_batch_seconds",
             "open_seconds",
             "peak_rss_bytes",
@@ -455,7 +460,7 @@ fn bench_prints_one_object_with_exactly_its_keys() {
             "voxel_gb_per_s"
         ]
     );
-    assert_eq!(figures["samples"], 7);
+    assert_eq!((&figures["samples"], &figures["failed"]), (&json!(7), &json!(0)));
     let stage = figures["stages"]["decode"].as_object().unwrap();
     assert_eq!(stage.keys().collect::<Vec<_>>(), ["count", "input_bytes", "ns", "output_bytes"]);
     let seconds = figures["seconds"].as_f64().unwrap();
@@ -548,8 +553,21 @@ fn bench_fails_when_a_sample_fails() {
     let (out, error) = bad(1, &["bench", "--requests", &list, "--json"]);
     assert!(out.is_empty() && error.contains("request 1"), "{error}");
     let (out, error) = bad(1, &["bench", "--requests", &list, "--json", "--on-error", "skip"]);
-    assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["samples"], 2);
+    let figures: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&figures["samples"], &figures["failed"]), (&json!(2), &json!(1)));
     assert!(error.contains("request 1") && error.contains("1 of 2 samples failed"), "{error}");
+    let (table, _) = bad(1, &["bench", "--requests", &list, "--on-error", "skip"]);
+    assert!(table.contains("\n  failed           1\n"), "{table}");
+    // A sample that push refuses costs itself alone, too, unless digests go by its position.
+    let lines = [line("s3://bucket/a", json!([[0, 2], [0, 2]])), lines.concat()];
+    let list = requests(&folder, &lines);
+    let skip = ["bench", "--requests", &list, "--json", "--on-error", "skip"];
+    let (out, error) = bad(1, &skip);
+    let figures: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&figures["samples"], &figures["failed"]), (&json!(2), &json!(2)));
+    assert!(error.contains("request 0") && error.contains("2 of 3 samples failed"), "{error}");
+    let (out, error) = bad(1, &[&skip[..], &["--digest"]].concat());
+    assert!(out.is_empty() && error.contains("request 0"), "{error}");
 }
 
 #[test]

@@ -10,4 +10,5 @@ mod fields;
 mod groups;
 mod memory;
 mod simulated;
+mod streams;
 mod v2;

@@ -6,9 +6,10 @@
 
 use crate::budget;
 use crate::digests::{Digests, Expected};
-use crate::fault::{Fault, Outcome, failed, usage};
-use crate::feed::{self, ElementType, List, Stop};
+use crate::fault::{Fault, Outcome, failed, failure_text, usage};
+use crate::feed::{self, ElementType, List, Receiver, Stop};
 use crate::fields::{ConfigFlags, fields_help};
+use crate::progress::Progress;
 use crate::report;
 use crate::requests::Requests;
 use crate::samples::{Fields, Samples};
@@ -17,8 +18,8 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use wavetrain::abi::Stats;
-use wavetrain::config::BACKEND_CUDA;
-use wavetrain::loader::{self, Batch, Loader};
+use wavetrain::config::{BACKEND_CUDA, ON_ERROR_SKIP};
+use wavetrain::loader::{self, Batch, Failure, Loader};
 
 const HELP: &str = "\
 Streams the boxes of a request list and measures.
@@ -48,6 +49,8 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; all boxes have
 seconds: first push to last pop. first_batch_seconds: first push to first pop. open_seconds: the
 instance itself. bill_bytes: what open took. voxel_gb_per_s: source voxels delivered, 10^9 bytes;
 values are none.
+failed: samples that failed with --on-error skip, in the repeat that has most of them; the exit code
+is 1 if there are any.
 peak_rss_bytes: of the process, from before open. backend: where batches are made, and why.
 decoded_for_device (on a device): chunks that threads of the CPU decoded, by codec; those of them
 that were decoded straight into a slab, and those whose shuffle the device undoes.
@@ -90,7 +93,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     let Some(mut options) = options(parser)? else { return Ok(()) };
     match &options.fields {
         None => {
-            let requests = Requests::read(&options.requests, false)?;
+            let requests = Requests::read(&options.requests)?;
             let types = feed::element_types(&requests.uris);
             prepare(&mut options.flags, &requests, &types)?;
             measure(&options, &requests, requests.source_bytes(&types))
@@ -126,9 +129,11 @@ fn measure<L: List>(options: &Options, list: &L, source_bytes: f64) -> Outcome<(
         repeats[0].digests.write(list, path)?;
     }
     let median = median(&repeats);
+    let failures = repeats.iter().map(|repeat| repeat.failed).max().unwrap_or(0);
     let mut figures = json!({
         "backend": report::name_text(&median.stats.backend_text),
         "samples": median.samples,
+        "failed": failures,
         "seconds": median.seconds,
         "samples_per_s": median.samples as f64 / median.seconds,
         "open_seconds": open_seconds,
@@ -148,9 +153,9 @@ fn measure<L: List>(options: &Options, list: &L, source_bytes: f64) -> Outcome<(
     } else {
         report::print(&table(&figures, &median.stats, list.fields()))?;
     }
-    match median.failed {
+    match failures {
         0 => Ok(()),
-        count => failed(format!("{count} of {} samples failed", median.samples)),
+        count => failed(format!("{count} of {} samples failed", list.len())),
     }
 }
 
@@ -270,44 +275,82 @@ fn replay<L: List>(
     expected: Option<&Expected>,
 ) -> Result<Repeat, Stop> {
     loader.stats_reset()?;
-    let (mut samples, mut failed) = (0, 0);
-    let mut crcs = Vec::new();
-    let mut digests = Digests::of(list);
-    let mut first_batch_seconds = None;
+    let progress = Progress::begin(Some(list.len() as u64), "streaming");
     let cpu = system::cpu_seconds();
     let begin = Instant::now();
+    let mut taker = Taker {
+        options,
+        list,
+        expected,
+        begin,
+        samples: 0,
+        failed: 0,
+        first_batch_seconds: None,
+        crcs: Vec::new(),
+        digests: Digests::of(list),
+    };
     let timeout_ns = options.flags.config.pop_timeout_ns;
-    feed::stream(loader, list, 0..list.len(), timeout_ns, &mut |batch: &Batch<'_>| {
-        first_batch_seconds.get_or_insert_with(|| begin.elapsed().as_secs_f64());
-        samples += batch.tags().len() as u64;
-        for (tag, code) in batch.tags().iter().zip(batch.statuses()) {
-            if *code != 0 {
-                failed += 1;
-                let text = system::take_text(*tag).unwrap_or_default();
-                let index = (*tag - 1) as usize;
-                report::warn(&format!("{}: {text}", list.name(index)));
-            }
-        }
-        if options.verify {
-            crcs.push(feed::each_field(batch, list.fields().len(), crc32fast::hash)?);
-        }
-        if options.flags.config.digest == 1 {
-            digests.take(list, batch, expected)?;
-        }
-        Ok(())
-    })?;
+    feed::stream(loader, list, 0..list.len(), timeout_ns, &progress, &mut taker)?;
     let seconds = begin.elapsed().as_secs_f64();
     Ok(Repeat {
-        samples,
-        failed,
+        samples: taker.samples,
+        failed: taker.failed,
         seconds,
-        first_batch_seconds: first_batch_seconds.unwrap_or(seconds),
+        first_batch_seconds: taker.first_batch_seconds.unwrap_or(seconds),
         cpu_seconds: system::cpu_seconds() - cpu,
-        crcs,
-        sums: digests.sums(),
-        digests,
+        crcs: taker.crcs,
+        sums: taker.digests.sums(),
+        digests: taker.digests,
         stats: loader.stats()?,
     })
+}
+
+/// Takes the batches of one replay.
+struct Taker<'a, L: List> {
+    options: &'a Options,
+    list: &'a L,
+    expected: Option<&'a Expected>,
+    begin: Instant,
+    samples: u64,
+    failed: u64,
+    first_batch_seconds: Option<f64>,
+    crcs: Vec<Vec<u32>>,
+    digests: Digests,
+}
+
+impl<L: List> Receiver for Taker<'_, L> {
+    fn take(&mut self, batch: &Batch<'_>) -> Outcome<()> {
+        self.first_batch_seconds.get_or_insert_with(|| self.begin.elapsed().as_secs_f64());
+        self.samples += batch.tags().len() as u64;
+        for (tag, code) in batch.tags().iter().zip(batch.statuses()) {
+            if *code != 0 {
+                self.failed += 1;
+                let text = system::take_text(*tag).unwrap_or_default();
+                let index = (*tag - 1) as usize;
+                report::warn(&format!("{}: {text}", self.list.name(index)));
+            }
+        }
+        if self.options.verify {
+            let count = self.list.fields().len();
+            self.crcs.push(feed::each_field(batch, count, crc32fast::hash)?);
+        }
+        if self.options.flags.config.digest == 1 {
+            self.digests.take(self.list, batch, self.expected)?;
+        }
+        Ok(())
+    }
+
+    /// A sample that push refuses is skipped like one that fails later, except where digests go by
+    /// the position in the list.
+    fn refuse(&mut self, index: usize, failure: &Failure) -> bool {
+        let config = &self.options.flags.config;
+        let is_skipped = config.on_error == ON_ERROR_SKIP && config.digest == 0;
+        if is_skipped {
+            self.failed += 1;
+            report::warn(&format!("{}: {}", self.list.name(index), failure_text(failure)));
+        }
+        is_skipped
+    }
 }
 
 /// The same pushes give the same bytes: a repeat that differs is a failure.
@@ -339,6 +382,7 @@ fn table(figures: &Value, stats: &Stats, fields: &[String]) -> String {
     let bytes = |name: &str| report::bytes_long(figures[name].as_u64().unwrap_or(0));
     let mut text = format!(
         "  samples          {} in {} = {:.1} samples/s, {:.3} GB/s of source voxels\n  \
+         failed           {}\n  \
          first batch      {} after the first push; open took {}\n  \
          CPU              {}\n  \
          memory           {} at most, {} billed\n  \
@@ -348,6 +392,7 @@ fn table(figures: &Value, stats: &Stats, fields: &[String]) -> String {
         report::seconds_long(real("seconds")),
         real("samples_per_s"),
         real("voxel_gb_per_s"),
+        figures["failed"],
         report::seconds_long(real("first_batch_seconds")),
         report::seconds_long(real("open_seconds")),
         report::seconds_long(real("cpu_seconds")),

@@ -4,6 +4,7 @@
 //! would make.
 
 use crate::fault::{Fault, Outcome, failed};
+use crate::progress::Progress;
 use crate::requests::{Extent, Requests};
 use crate::system;
 use std::borrow::Cow;
@@ -167,12 +168,14 @@ impl List for Requests {
     }
 }
 
-/// Streams the requests `indexes` through `loader` and hands every batch to `receiver`.
+/// Streams the requests `indexes` through `loader` and hands every batch to `receiver`. `progress`
+/// steps once for each that came out or was refused.
 pub fn stream<L: List>(
     loader: &Loader,
     requests: &L,
     mut indexes: impl Iterator<Item = usize>,
     timeout_ns: u64,
+    progress: &Progress,
     receiver: &mut impl Receiver,
 ) -> Result<(), Stop> {
     let mut waiting: VecDeque<L::Item<'_>> = VecDeque::with_capacity(PUSH_MAX);
@@ -198,6 +201,7 @@ pub fn stream<L: List>(
                     return Err(failure.into());
                 };
                 waiting.pop_front();
+                progress.step(1);
                 if !receiver.refuse(index, &failure) {
                     refusal = Some(failure);
                 }
@@ -206,7 +210,10 @@ pub fn stream<L: List>(
             }
         }
         match loader.pop(timeout_ns)? {
-            Pop::Batch(batch) => receiver.take(&batch)?,
+            Pop::Batch(batch) => {
+                receiver.take(&batch)?;
+                progress.step(batch.tags().len() as u64);
+            }
             Pop::End => return refusal.map_or(Ok(()), |failure| Err(failure.into())),
             Pop::Again(why) | Pop::Starved(why) => {
                 let seconds = timeout_ns as f64 * 1e-9;
@@ -242,6 +249,7 @@ pub fn request_of(failure: &Failure, requests: &impl List) -> Option<usize> {
 /// Opens a loader, with the sink that keeps texts of failing samples.
 pub fn open(config: &Config) -> Result<Loader, Failure> {
     let mut config = *config;
+    system::forget_texts();
     config.log = system::log_hook();
     config.log_level = config.log_level.min(SKIPPED_LEVEL);
     // SAFETY: the hooks are this program's, and the driver is the one that its user names.
@@ -255,7 +263,9 @@ pub type ElementType = (Dtype, u32);
 /// kept: there may be a great many.
 pub fn element_types(uris: &[impl AsRef<str>]) -> Vec<Option<ElementType>> {
     let mut scratch = vec![0; loader::SCRATCH_BYTES];
+    let progress = Progress::begin(Some(uris.len() as u64), "looking at arrays");
     let type_of = |uri: &_| {
+        progress.step(1);
         let info = loader::array_info(AsRef::as_ref(uri), &mut scratch).ok()?;
         Dtype::from_code(info.dtype).map(|dtype| (dtype, info.dtype_bytes))
     };

@@ -2,8 +2,9 @@
 //! loader, predicts and counts what epochs cost, prints its memory bill and shows it at work.
 //!
 //! What comes in is the command line; what goes out is files, JSON or text on standard output, and
-//! failures on standard error. Exit code 0 means that every byte was delivered; 1 that something
-//! failed; 2 that the command line cannot be meant.
+//! failures on standard error, and on a terminal how far it is. Exit code 0 means that every byte
+//! was delivered; 1 that something failed; 2 that the command line cannot be meant. A signal that
+//! ends the tool leaves no half-written file.
 
 mod bench;
 mod budget;
@@ -17,6 +18,8 @@ mod fields;
 mod groups;
 mod inspect;
 mod npy;
+mod partial;
+mod progress;
 mod report;
 mod requests;
 mod samples;
@@ -36,10 +39,13 @@ wavetrain streams boxes of chunked arrays into fixed-shape typed batches.
   wavetrain budget [config flags]       the memory bill of a config, line by line
 
 wavetrain COMMAND --help says more; wavetrain --version gives the version.
+If standard error is a terminal, a bar on it shows how far a command is: done, all, the rate and
+the time left. Ctrl-C ends any command and leaves no partial file.
 ";
 
 fn main() -> ExitCode {
-    match run(&mut lexopt::Parser::from_env()) {
+    let started = system::clean_on_signal(partial::remove_all);
+    match started.and_then(|()| run(&mut lexopt::Parser::from_env())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
             if !matches!(fault, Fault::Told) {

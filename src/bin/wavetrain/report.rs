@@ -9,17 +9,20 @@ use wavetrain::base::text::is_escaped;
 use wavetrain::records::CODECS;
 
 use crate::fault::{Fault, Outcome};
+use crate::progress::aside;
 
 /// Writes a line, or several, to standard output: all of it or a failure.
 pub fn print(text: &str) -> Outcome<()> {
-    let mut out = io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|error| Fault::Failed(format!("standard output: {error}")))
+    let write = || {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush())
+    };
+    aside(write).map_err(|error| Fault::Failed(format!("standard output: {error}")))
 }
 
 /// Writes a line to standard error. There is nowhere to tell that this failed.
 pub fn warn(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "wavetrain: {}", line(text));
+    let _ = aside(|| writeln!(io::stderr().lock(), "wavetrain: {}", line(text)));
 }
 
 /// A text that somebody else chose, as one line: escaped like the texts of the library.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use wavetrain::base::limits::RANK_MAX;
 use wavetrain::loader::Request;
 
@@ -38,9 +38,11 @@ impl Extent {
     }
 }
 
-/// A list of requests; array uris are kept once each.
+/// A list of requests, or a block of one; array uris are kept once each.
 #[derive(Default)]
 pub struct Requests {
+    /// Place of the first in the whole list.
+    pub first: usize,
     /// Distinct uris, in the order of their first use.
     pub uris: Vec<String>,
     /// The position of the uri and the box, per request.
@@ -51,6 +53,11 @@ pub struct Requests {
 }
 
 impl Requests {
+    /// A block without requests yet; the first will be number `first` of the list.
+    pub fn beginning_at(first: usize) -> Requests {
+        Requests { first, ..Requests::default() }
+    }
+
     /// Appends a request.
     pub fn add(&mut self, uri: &str, extent: Extent) {
         let position = match self.positions.get(uri) {
@@ -83,36 +90,48 @@ impl Requests {
 
     /// "request 3 (0:64,0:128 of /data/a.zarr)".
     pub fn name(&self, index: usize) -> String {
+        let number = self.first + index;
         if self.malformed.contains_key(&index) {
-            return format!("request {index}");
+            return format!("request {number}");
         }
-        format!("request {index} ({} of {})", self.items[index].1.text(), self.uri(index))
+        format!("request {number} ({} of {})", self.items[index].1.text(), self.uri(index))
     }
 
-    /// Reads a file of JSON lines, or standard input for "-". A line that is no request is told of
-    /// where `keeps_going`, else it fails the file.
-    pub fn read(path: &Path, keeps_going: bool) -> Outcome<Requests> {
+    /// Reads a file of JSON lines, or standard input for "-".
+    pub fn read(path: &Path) -> Outcome<Requests> {
         let mut requests = Requests::default();
-        lines(path, |index, line| {
-            match line.and_then(request_from_line) {
-                Ok((uri, extent)) => requests.add(&uri, extent),
-                Err(reason) => {
-                    let text = format!("{}, line {}: {reason}", path.display(), index + 1);
-                    if !keeps_going {
-                        return failed(text);
-                    }
-                    requests.malformed.insert(requests.items.len(), text);
-                    requests.add("", Extent { begin: Vec::new(), end: Vec::new() });
-                }
-            }
-            Ok(())
-        })?;
+        requests.read_more(&mut Lines::open(path)?, usize::MAX, false)?;
         if requests.items.is_empty() {
-            return failed(format!("{}: no requests in it", path.display()));
+            return no_requests(path);
         }
         // Nothing is added any more, and each uri is here twice.
         requests.positions = HashMap::new();
         Ok(requests)
+    }
+
+    /// Appends the next lines, `count` at most. A line that is no request is kept as such if
+    /// `keeps_going`, else it is a failure. False: there are no more.
+    pub fn read_more(
+        &mut self,
+        lines: &mut Lines,
+        count: usize,
+        keeps_going: bool,
+    ) -> Outcome<bool> {
+        for _ in 0..count {
+            let Some((index, line)) = lines.next()? else { return Ok(false) };
+            match line.and_then(|line| request_from_line(&line)) {
+                Ok((uri, extent)) => self.add(&uri, extent),
+                Err(reason) => {
+                    let text = format!("{}, line {}: {reason}", lines.path.display(), index + 1);
+                    if !keeps_going {
+                        return failed(text);
+                    }
+                    self.malformed.insert(self.items.len(), text);
+                    self.add("", Extent { begin: Vec::new(), end: Vec::new() });
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// Takes `URI BOX [BOX ...] [URI BOX ...]`: a word that reads as a box is one. `extents_of` an
@@ -167,21 +186,68 @@ pub fn lines(
     path: &Path,
     mut each: impl FnMut(usize, Result<&str, String>) -> Outcome<()>,
 ) -> Outcome<()> {
-    let source: Box<dyn BufRead> = if path == Path::new("-") {
-        Box::new(io::stdin().lock())
-    } else {
-        let file = File::open(path).map_err(|error| Fault::path(path, &error))?;
-        Box::new(BufReader::new(file))
-    };
-    for (index, line) in source.split(b'\n').enumerate() {
-        let line = line.map_err(|error| Fault::path(path, &error))?;
-        let line = std::str::from_utf8(&line).map_err(|_| "not UTF-8".to_owned());
-        if line.as_ref().is_ok_and(|line| line.trim().is_empty()) {
-            continue;
-        }
-        each(index, line)?;
+    let mut lines = Lines::open(path)?;
+    while let Some((index, line)) = lines.next()? {
+        each(index, line.as_deref().map_err(String::clone))?;
     }
     Ok(())
+}
+
+/// The failure of a list without requests.
+pub fn no_requests<T>(path: &Path) -> Outcome<T> {
+    failed(format!("{}: no requests in it", path.display()))
+}
+
+/// A file of lines, read line by line.
+pub struct Lines {
+    path: PathBuf,
+    source: Box<dyn BufRead>,
+    /// Of the whole file; None of a pipe, which does not know.
+    file_bytes: Option<u64>,
+    bytes: u64,
+    count: usize,
+}
+
+impl Lines {
+    /// Opens a file; standard input for "-".
+    pub fn open(path: &Path) -> Outcome<Lines> {
+        let (source, file_bytes): (Box<dyn BufRead>, _) = if path == Path::new("-") {
+            (Box::new(io::stdin().lock()), None)
+        } else {
+            let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
+            let (found, file) = opened.map_err(|error| Fault::path(path, &error))?;
+            (Box::new(BufReader::new(file)), found.is_file().then_some(found.len()))
+        };
+        Ok(Lines { path: path.to_owned(), source, file_bytes, bytes: 0, count: 0 })
+    }
+
+    /// The next line that is not empty, with its place in the file, from 0 on.
+    fn next(&mut self) -> Outcome<Option<(usize, Result<String, String>)>> {
+        loop {
+            let mut line = Vec::new();
+            let read = self.source.read_until(b'\n', &mut line);
+            let read = read.map_err(|error| Fault::path(&self.path, &error))?;
+            if read == 0 {
+                return Ok(None);
+            }
+            self.bytes += read as u64;
+            self.count += 1;
+            if line.last() == Some(&b'\n') {
+                line.pop();
+            }
+            let line = String::from_utf8(line).map_err(|_| "not UTF-8".to_owned());
+            if line.as_ref().is_ok_and(|line| line.trim().is_empty()) {
+                continue;
+            }
+            return Ok(Some((self.count - 1, line)));
+        }
+    }
+
+    /// How many lines there are, if all have as many bytes as those so far.
+    pub fn count_expected(&self) -> Option<u64> {
+        let each = self.bytes as f64 / self.count.max(1) as f64;
+        self.file_bytes.map(|bytes| (bytes as f64 / each.max(1.0)).round() as u64)
+    }
 }
 
 /// The ends of a box along each axis; those that are left out are the array's.

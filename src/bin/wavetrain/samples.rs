@@ -12,6 +12,7 @@ use crate::fault::{Fault, Outcome, failed};
 use crate::feed::{self, ElementType, List, Stop};
 use crate::fields::ConfigFlags;
 use crate::npy::Writer;
+use crate::progress::Progress;
 use crate::report;
 use crate::requests::{Extent, extent_from_value, lines};
 use serde_json::Value;
@@ -380,14 +381,18 @@ pub fn crop(flags: &mut ConfigFlags, samples: &Samples, folder: &Path) -> Outcom
                 }
                 let bytes = spec.dtype_bytes.max(field.dtype().bytes());
                 let path = folder.join(format!("{name}.{index:06}.npy"));
-                let mut file = Writer::create(&path, field.dtype(), bytes, &field.shape()[1..])?;
+                let element = (field.dtype(), bytes);
+                let mut file = Writer::create(&path, element, &field.shape()[1..])?;
                 file.write(row)?;
                 file.finish()?;
             }
         }
         Ok(())
     };
-    let streamed = feed::stream(&loader, samples, indexes, config.pop_timeout_ns, &mut write);
+    let progress = Progress::begin(Some(samples.items.len() as u64), "cropping");
+    let timeout_ns = config.pop_timeout_ns;
+    let streamed = feed::stream(&loader, samples, indexes, timeout_ns, &progress, &mut write);
+    drop(progress);
     streamed.map_err(|stop: Stop| feed::stop_fault(stop, samples))?;
     match failures {
         0 => Ok(()),

@@ -1,9 +1,10 @@
-//! The tool's calls to the system, and the hooks that the library calls, log and files: all the
-//! unsafe code of the tool is here.
+//! The tool's calls to the system, the thread that waits for signals, and the hooks that the
+//! library calls, log and files: all the unsafe code of the tool is here.
 //!
 //! The library hands the text of a skipped sample to its log with the sample's tag. The sink keeps
 //! the first text of each tag until the command asks for it.
 
+use crate::fault::{Outcome, failed};
 use core::ffi::{CStr, c_char, c_void};
 use std::collections::HashMap;
 use std::ffi::{CString, OsStr};
@@ -26,6 +27,11 @@ pub fn log_hook() -> LogHook {
 pub fn take_text(tag: u64) -> Option<String> {
     let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
     texts.as_mut().and_then(|texts| texts.remove(&tag))
+}
+
+/// Forgets the texts of an earlier stream, which had the same tags.
+pub fn forget_texts() {
+    *TEXTS.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
 unsafe extern "C" fn keep_text(
@@ -90,6 +96,49 @@ unsafe extern "C" fn read_file(
     let target = unsafe { core::slice::from_raw_parts_mut(target.cast::<u8>(), bytes as usize) };
     let read = opened(name).and_then(|file| file.read_exact_at(target, offset));
     read.map_or_else(|error| file_code(&error), |()| 0)
+}
+
+/// Signals that end a program which does not ask for them.
+const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// Starts a thread that waits for a signal to end the program: it calls `clean`, and then lets the
+/// signal do that. A signal that is ignored, as below nohup, stays so. Threads that start later
+/// inherit the mask of this one, so this is the first that a program does.
+pub fn clean_on_signal(clean: fn()) -> Outcome<()> {
+    // SAFETY: a set of signals is plain integers, which sigemptyset fills.
+    let mut ending: libc::sigset_t = unsafe { core::mem::zeroed() };
+    // SAFETY: the pointer is to a live set of ours.
+    unsafe { libc::sigemptyset(&raw mut ending) };
+    for signal in ENDING {
+        // SAFETY: all zero bytes are a value of the plain struct, which sigaction fills.
+        let mut now: libc::sigaction = unsafe { core::mem::zeroed() };
+        // SAFETY: the pointers are null, for no change, and to a live struct of ours.
+        let asked = unsafe { libc::sigaction(signal, core::ptr::null(), &raw mut now) };
+        if asked == 0 && now.sa_sigaction != libc::SIG_IGN {
+            // SAFETY: the pointer is to a live set of ours.
+            unsafe { libc::sigaddset(&raw mut ending, signal) };
+        }
+    }
+    // SAFETY: the pointers are to a live set of ours, and null for the mask before.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const ending, core::ptr::null_mut()) };
+    let wait = move || {
+        let mut signal = 0;
+        // SAFETY: the pointers are to live values of ours.
+        if unsafe { libc::sigwait(&raw const ending, &raw mut signal) } != 0 {
+            return;
+        }
+        clean();
+        // SAFETY: the pointers are as above; the signal's action is still the system's, its end.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const ending, core::ptr::null_mut());
+            libc::raise(signal);
+        }
+    };
+    let started = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
+    match started {
+        Ok(_) => Ok(()),
+        Err(error) => failed(format!("no thread can be started that waits for signals: {error}")),
+    }
 }
 
 /// CPU seconds, user and system, that all threads of the process have used.

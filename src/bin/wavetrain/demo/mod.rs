@@ -13,10 +13,10 @@ mod store;
 use crate::fault::{Fault, Outcome, failed, usage};
 use crate::feed;
 use crate::fields::{ConfigFlags, fields_help};
+use crate::progress::Progress;
 use crate::report;
 use crate::samples::{Fields, Samples};
 use check::{Checker, Elements};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use picture::Tile;
 use serde_json::json;
 use std::ffi::OsString;
@@ -135,9 +135,9 @@ fn prepare_store(options: &Options, cpus: usize) -> Outcome<()> {
     let (disk_bytes, how) = match store::existing(&options.folder) {
         Some(bytes) => (bytes, "found from an earlier run".to_owned()),
         None => {
-            let progress = progress(store::CHUNKS, "making the store");
+            let progress = Progress::begin(Some(store::CHUNKS), "making the store");
             let bytes = store::make(&options.folder, cpus, &progress)?;
-            progress.finish_and_clear();
+            drop(progress);
             (bytes, format!("made in {}", report::seconds_long(begin.elapsed().as_secs_f64())))
         }
     };
@@ -148,20 +148,6 @@ fn prepare_store(options: &Options, cpus: usize) -> Outcome<()> {
         report::bytes_long(store::DECODED_BYTES),
         report::bytes_long(disk_bytes),
     ))
-}
-
-/// A bar on standard error, where that is a terminal.
-fn progress(count: u64, what: &'static str) -> ProgressBar {
-    // The target draws only on a terminal.
-    let bar = ProgressBar::with_draw_target(Some(count), ProgressDrawTarget::stderr());
-    let template = "{msg:22} {bar:40.cyan/blue} {pos}/{len}  {eta} left";
-    bar.set_style(
-        ProgressStyle::with_template(template)
-            .unwrap_or_else(|_| ProgressStyle::default_bar())
-            .progress_chars("━╸─"),
-    );
-    bar.set_message(what);
-    bar
 }
 
 /// Where a sample begins: those of the picture side by side in the specimen, at depths of their
@@ -209,21 +195,20 @@ fn check_pass(
     (samples, places): (&Samples, &[[i64; 3]]),
     cpus: usize,
 ) -> Outcome<(Vec<[u32; 3]>, Vec<Tile>)> {
-    let bar = progress(options.crops as u64, "checking every voxel");
+    let bar = Progress::begin(Some(options.crops as u64), "checking every voxel");
     let mut checkers: Vec<Checker> = (0..cpus).map(|_| Checker::new()).collect();
     let (mut crcs, mut tiles) = (Vec::new(), Vec::new());
     let mut count = 0;
-    stream(loader, options, samples, |tags, elements| {
+    stream(loader, options, samples, &bar, |tags, elements| {
         check::check_batch(tags, elements, (samples, places), &mut checkers)?;
         crcs.push(elements.map(crc32fast::hash));
         for number in 0..tags.len().min(PICTURE_SAMPLES - tiles.len()) {
             tiles.push(Tile::of(check::row(elements, number, tags.len()), CROP));
         }
         count += tags.len();
-        bar.inc(tags.len() as u64);
         Ok(())
     })?;
-    bar.finish_and_clear();
+    drop(bar);
     report::print(&format!(
         "checked  {count} samples of image, mask and label: all {} voxels and every label are what \
          the procedure says\n",
@@ -239,20 +224,19 @@ fn timed_pass(
     samples: &Samples,
     crcs: &[[u32; 3]],
 ) -> Outcome<()> {
-    let bar = progress(options.crops as u64, "streaming");
+    let bar = Progress::begin(Some(options.crops as u64), "streaming");
     loader.stats_reset().map_err(|failure| Fault::library(&failure))?;
     let mut number = 0;
     let begin = Instant::now();
-    stream(loader, options, samples, |tags, elements| {
+    stream(loader, options, samples, &bar, |_, elements| {
         if crcs.get(number) != Some(&elements.map(crc32fast::hash)) {
             return failed(format!("batch {number} differs from the same batch before"));
         }
         number += 1;
-        bar.inc(tags.len() as u64);
         Ok(())
     })?;
     let seconds = begin.elapsed().as_secs_f64();
-    bar.finish_and_clear();
+    drop(bar);
     if number != crcs.len() {
         return failed(format!("{number} batches instead of {}", crcs.len()));
     }
@@ -274,6 +258,7 @@ fn stream(
     loader: &Loader,
     options: &Options,
     samples: &Samples,
+    bar: &Progress,
     mut take: impl FnMut(&[u64], &Elements<'_>) -> Outcome<()>,
 ) -> Outcome<()> {
     let mut receive = |batch: &Batch<'_>| {
@@ -286,6 +271,6 @@ fn stream(
         take(batch.tags(), &[&image?, &mask?, &label?])
     };
     let timeout_ns = options.flags.config.pop_timeout_ns;
-    feed::stream(loader, samples, 0..options.crops, timeout_ns, &mut receive)
+    feed::stream(loader, samples, 0..options.crops, timeout_ns, bar, &mut receive)
         .map_err(|stop| feed::stop_fault(stop, samples))
 }

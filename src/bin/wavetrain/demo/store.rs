@@ -7,10 +7,12 @@
 
 use super::specimen::{Painter, Stain};
 use crate::fault::{Fault, Outcome, failed};
-use indicatif::ProgressBar;
+use crate::partial::Partial;
+use crate::progress::Progress;
 use serde_json::{Value, json};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -54,7 +56,7 @@ pub fn existing(folder: &Path) -> Option<u64> {
 }
 
 /// Writes the store on all cores and returns its bytes on disk.
-pub fn make(folder: &Path, threads: usize, progress: &ProgressBar) -> Outcome<u64> {
+pub fn make(folder: &Path, threads: usize, progress: &Progress) -> Outcome<u64> {
     write(folder, "zarr.json", json!({"zarr_format": 3, "node_type": "group"}).to_string())?;
     for (name, stain) in VOLUMES {
         write(folder, &format!("{name}/zarr.json"), metadata(stain).to_string())?;
@@ -132,7 +134,7 @@ fn write_shard(
     folder: &Path,
     shard: &Shard,
     painter: &mut Painter,
-    progress: &ProgressBar,
+    progress: &Progress,
 ) -> Outcome<u64> {
     let (mut file, mut index) = (Vec::new(), Vec::new());
     let mut voxels = vec![0u16; CHUNK_ELEMENTS];
@@ -150,7 +152,7 @@ fn write_shard(
         index.extend_from_slice(&(file.len() as u64).to_le_bytes());
         index.extend_from_slice(&(frame.len() as u64).to_le_bytes());
         file.extend_from_slice(&frame);
-        progress.inc(1);
+        progress.step(1);
     }
     file.extend_from_slice(&index);
     file.extend_from_slice(&crc32c::crc32c(&index).to_le_bytes());
@@ -165,15 +167,11 @@ fn write(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> Outcome<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(|error| Fault::path(parent, &error))?;
     }
-    let mut partial = path.clone().into_os_string();
-    partial.push(format!(".{}.partial", std::process::id()));
-    let partial = PathBuf::from(partial);
-    let written = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, &path));
-    written.map_err(|error| {
-        // Best effort: the failure is the one to report.
-        let _ = fs::remove_file(&partial);
-        Fault::path(&path, &error)
-    })
+    let written = Partial::create(&path).and_then(|(partial, mut file)| {
+        file.write_all(bytes.as_ref())?;
+        partial.finish()
+    });
+    written.map_err(|error| Fault::path(&path, &error))
 }
 
 fn metadata(stain: Stain) -> Value {

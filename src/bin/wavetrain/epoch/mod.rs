@@ -10,6 +10,7 @@ mod order;
 use crate::fault::{Fault, Outcome, failed, usage};
 use crate::feed::{self, Stop};
 use crate::fields::{ConfigFlags, fields_help, parse_shape};
+use crate::progress::Progress;
 use crate::report;
 use crate::requests::Requests;
 use crate::system;
@@ -310,8 +311,11 @@ fn stream(options: &Options, order: &ChunkShuffle, requests: &Requests) -> Outco
         came += batch.tags().len();
         Ok(())
     };
-    feed::stream(&loader, requests, 0..requests.items.len(), flags.pop_timeout_ns, &mut receive)
+    let count = requests.items.len();
+    let progress = Progress::begin(Some(count as u64), "streaming an epoch");
+    feed::stream(&loader, requests, 0..count, flags.pop_timeout_ns, &progress, &mut receive)
         .map_err(stop_fault)?;
+    drop(progress);
     if came != requests.items.len() {
         return failed(format!("{came} boxes of {} came out", requests.items.len()));
     }

@@ -1,0 +1,212 @@
+//! The command line of `wavetrain crop`, and the blocks of requests that it asks for.
+//!
+//! In: the arguments, and the lines of a list. Out: the options, and one block of requests after
+//! the other, with the types of their arrays.
+
+use crate::fault::{Fault, Outcome, usage};
+use crate::feed::{self, ElementType};
+use crate::fields::{ConfigFlags, fields_help};
+use crate::npy;
+use crate::progress::Progress;
+use crate::report;
+use crate::requests::{Lines, Requests, no_requests};
+use crate::samples::{self, Fields, Samples};
+use std::path::{Path, PathBuf};
+use wavetrain::config::ON_ERROR_SKIP;
+
+const HELP: &str = "\
+Writes boxes of arrays as .npy files.
+
+  wavetrain crop URI BOX [BOX ..] [URI BOX ..] -o OUT.npy
+  wavetrain crop --requests REQS.jsonl -o OUT.npy
+  wavetrain crop --requests REQS.jsonl --out-dir DIR
+  wavetrain crop --fields FIELDS.json --requests REQS.jsonl --out-dir DIR
+
+A BOX is begin:end per axis, and what is left out of it the array's: 0:64,:,32:160
+(--box=-16:48,.. where it starts with a minus); \"\" of an array without axes.
+A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; '-' reads standard input.
+
+  -o, --out FILE        boxes of one shape, stacked [N, ..] in order; one box alone on the command
+                        line is written unstacked; '-' writes standard output
+      --out-dir DIR     one file per request, of any shape: 000000.npy, 000001.npy, ..
+      --fields FILE     samples of several boxes, which go to fields: NAME.000000.npy of each field
+                        and request. The file is a list of fields,
+                          {\"name\": \"image\", \"sample_shape\": [64,64], \"dtype\": \"f32\"}
+                        with pad_mode and pad_value if you like; a request is a line
+                          {\"boxes\": [{\"field\": \"image\", \"uri\": \"..\",
+                            \"box\": [[0,64],[0,64]], \"at\": [0,0], \"step\": [1,-1],
+                            \"axes\": [1,0]}, {\"field\": \"label\", \"value\": 3}]}
+                        of which at (where the box goes), step and axes (which axis of the field
+                        each becomes, null: none) may be left out
+      --dtype TYPE      'source' (default) writes each array's own type bit for bit (bf16 as
+                        uint16); or a type from the list below
+      --keep-going      go on after a failing request, or a line that is none; stacked, its row
+                        holds pad-value (zeros where its uri or its line is refused)
+      --json            one line per request on standard output: index, status, uri, box, and the
+                        error if it failed
+
+A list is read as it streams, 65,536 requests at a time. With --fields, and with -o to standard
+output or a pipe, all of it is read first: the number of requests stands at the head of the file.
+A file has its name once it is whole. Ctrl-C leaves no other.
+
+Exit code: 0 when every byte was written, 1 when a request failed, 2 for a wrong command line.
+Caps are raised to what the arrays need, unless one is given.
+
+Config (sizes take suffixes: 64MiB, 4k):
+";
+
+/// Requests that are read before they are streamed: enough that opening a loader for them does not
+/// matter, at some hundred bytes each.
+const BLOCK_REQUESTS: usize = 1 << 16;
+
+/// The command line of a crop.
+pub struct Options {
+    pub flags: ConfigFlags,
+    pub target: Target,
+    /// Whether a single box is written without the leading axis of 1.
+    pub unstacked: bool,
+    pub keep_going: bool,
+    pub json: bool,
+    /// Whether every array keeps its own type.
+    pub source: bool,
+}
+
+pub enum Target {
+    File(PathBuf),
+    Folder(PathBuf),
+}
+
+/// The source of requests.
+pub enum Source {
+    /// Boxes of the command line, until they are taken.
+    Words(Option<Requests>),
+    /// A list; its path, and how many requests were read.
+    List(Lines, PathBuf, usize),
+}
+
+/// Requests that are streamed together, and what is known of their arrays.
+pub struct Block {
+    pub requests: Requests,
+    pub types: Vec<Option<ElementType>>,
+}
+
+/// Reads the command line; None if the command is done.
+pub fn options(parser: &mut lexopt::Parser) -> Outcome<Option<(Options, Source)>> {
+    use lexopt::Arg::{Long, Short, Value};
+    let mut flags = ConfigFlags::new();
+    let (mut out, mut folder, mut file) = (None, None, None);
+    let (mut json, mut source, mut fields) = (false, true, None);
+    let mut words: Vec<String> = Vec::new();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Short('h') | Long("help") => {
+                report::print(&format!("{HELP}{}", fields_help()))?;
+                return Ok(None);
+            }
+            Short('o') | Long("out") => out = Some(PathBuf::from(parser.value()?)),
+            Long("out-dir") => folder = Some(PathBuf::from(parser.value()?)),
+            Long("requests") => file = Some(PathBuf::from(parser.value()?)),
+            Long("fields") => fields = Some(PathBuf::from(parser.value()?)),
+            Long("box") => words.push(word(parser.value()?)?),
+            Long("keep-going") => flags.config.on_error = ON_ERROR_SKIP,
+            Long("json") => json = true,
+            Value(value) => words.push(word(value)?),
+            Short(digit) if digit.is_ascii_digit() => {
+                return usage("a box that starts with a minus is given as --box=-16:48,..");
+            }
+            Long("dtype") => {
+                let value = parser.value()?;
+                source = value == "source";
+                if !source {
+                    flags.set_text("dtype", &value.to_string_lossy())?;
+                }
+            }
+            Long(name) => {
+                let name = name.to_owned();
+                flags.take_or_refuse(&name, parser, "crop")?;
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if let Some(fields) = fields {
+        let (Some(folder), Some(file), None) = (&folder, &file, &out) else {
+            return usage("crop --fields FILE needs --requests FILE and --out-dir DIR");
+        };
+        if json || !source || !words.is_empty() {
+            return usage("crop --fields FILE takes no box, no --dtype and no --json");
+        }
+        let samples = Samples::read(file, Fields::read(&fields)?)?;
+        return samples::crop(&mut flags, &samples, folder).map(|()| None);
+    }
+    let target = target(out, folder, json)?;
+    let keep_going = flags.config.on_error == ON_ERROR_SKIP;
+    let (list, unstacked) = match file {
+        Some(_) if !words.is_empty() => return usage("give either URI BOX or --requests FILE"),
+        Some(path) => (Source::List(Lines::open(&path)?, path, 0), false),
+        None => {
+            let requests = Requests::from_words(&words, feed::extents)?;
+            let is_one = requests.items.len() == 1;
+            (Source::Words(Some(requests)), is_one)
+        }
+    };
+    Ok(Some((Options { flags, target, unstacked, keep_going, json, source }, list)))
+}
+
+fn target(out: Option<PathBuf>, folder: Option<PathBuf>, json: bool) -> Outcome<Target> {
+    match (out, folder) {
+        (Some(path), None) if json && path == Path::new(npy::STANDARD_OUTPUT) => {
+            usage("-o - and --json both write standard output: give -o a file")
+        }
+        (Some(path), None) => Ok(Target::File(path)),
+        (None, Some(path)) => Ok(Target::Folder(path)),
+        _ => usage("crop needs -o FILE or --out-dir DIR, and not both"),
+    }
+}
+
+fn word(value: std::ffi::OsString) -> Outcome<String> {
+    value
+        .into_string()
+        .map_err(|value| Fault::Usage(format!("'{}' is not UTF-8", value.to_string_lossy())))
+}
+
+impl Source {
+    /// The next requests; None after the last. For a pipe all are one block: their number stands at
+    /// its head.
+    pub fn next(
+        &mut self,
+        options: &Options,
+        has_stack: bool,
+        progress: &Progress,
+    ) -> Outcome<Option<Block>> {
+        let (lines, path, first) = match self {
+            Source::Words(requests) => {
+                let Some(requests) = requests.take() else { return Ok(None) };
+                progress.set_count(Some(requests.items.len() as u64));
+                let types = feed::element_types(&requests.uris);
+                return Ok(Some(Block { requests, types }));
+            }
+            Source::List(lines, path, first) => (lines, path, first),
+        };
+        let count = match &options.target {
+            Target::File(path) if !npy::is_regular(path) => usize::MAX,
+            _ => BLOCK_REQUESTS,
+        };
+        let mut requests = Requests::beginning_at(*first);
+        let mut types = Vec::new();
+        let stacks = matches!(options.target, Target::File(_));
+        let lacks_type = stacks && !has_stack && options.source && options.keep_going;
+        let mut has_more = true;
+        // A stack has the type of the first array that can be read, so that one is looked for.
+        while has_more && (types.is_empty() || lacks_type && types.iter().all(Option::is_none)) {
+            has_more = requests.read_more(lines, count, options.keep_going)?;
+            types.extend(feed::element_types(&requests.uris[types.len()..]));
+        }
+        if requests.items.is_empty() {
+            return if *first == 0 { no_requests(path) } else { Ok(None) };
+        }
+        *first += requests.items.len();
+        let all = if has_more { lines.count_expected() } else { Some(*first as u64) };
+        progress.set_count(all);
+        Ok(Some(Block { requests, types }))
+    }
+}
