@@ -240,7 +240,8 @@ impl Drop for Scratch {
     }
 }
 
-fn copy_folder(source: &Path, target: &Path) {
+/// Copies a folder and what is in it.
+pub fn copy_folder(source: &Path, target: &Path) {
     fs::create_dir_all(target).expect("a folder");
     for entry in fs::read_dir(source).expect("a readable folder") {
         let entry = entry.expect("an entry");

@@ -1,8 +1,9 @@
 //! `wavetrain inspect` of groups as its users meet it: images, plates, and what is not understood.
 
-use crate::common::fixtures::{Scratch, group_uri};
+use crate::common::fixtures::{Scratch, copy_folder, group_uri};
 use serde_json::{Value, json};
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 /// Standard output and standard error of `inspect`, whatever the exit code.
@@ -12,6 +13,12 @@ fn inspect(arguments: &[&str]) -> (String, String) {
     assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (text(output.stdout), text(output.stderr))
+}
+
+/// The exit code of `inspect`.
+fn status(arguments: &[&str]) -> Option<i32> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wavetrain"));
+    command.arg("inspect").args(arguments).output().unwrap().status.code()
 }
 
 /// The JSON objects of `inspect --json`; the first is the group's.
@@ -122,4 +129,81 @@ fn names_of_the_store_do_not_drive_the_terminal() {
     let (text, _) = inspect(&[&uri]);
     assert!(text.contains("a\\u{1b}[2Jb") && text.contains("\\u{7}x"), "{text}");
     assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'));
+}
+
+#[test]
+fn a_level_that_the_metadata_names_and_that_is_absent_is_a_failure_with_its_reason() {
+    let scratch = Scratch::new();
+    copy_folder(Path::new(&group_uri("ome_zarr_0.5")), &scratch.path("image"));
+    let uri = scratch.uri("image");
+    assert_eq!(status(&[&uri]), Some(0));
+    fs::remove_dir_all(scratch.path("image/s1")).unwrap();
+    for more in [&[][..], &["--json"]] {
+        let arguments = [&[uri.as_str()], more].concat();
+        assert_eq!(status(&arguments), Some(1));
+        let (out, error) = inspect(&arguments);
+        let reason = format!("{uri}/s1: NOT_FOUND: {uri}/s1/zarr.json: no such file");
+        assert!(error.contains(&reason), "{error}");
+        assert!(out.contains("NOT_FOUND"), "{out}");
+    }
+    // A group below is looked at as well.
+    let (_, error) = inspect(&[scratch.path("").to_str().unwrap()]);
+    assert!(!error.contains("s1"), "no group: {error}");
+    write_group(&scratch, "", json!({}));
+    let (_, error) = inspect(&[scratch.path("").to_str().unwrap()]);
+    assert!(error.contains("image/s1: NOT_FOUND"), "{error}");
+}
+
+#[test]
+fn an_array_that_may_not_be_looked_at_is_a_failure_with_its_reason() {
+    let scratch = Scratch::new();
+    copy_folder(Path::new(&group_uri("plain_3")), &scratch.path("group"));
+    let document = scratch.path("group/a/zarr.json");
+    fs::remove_file(&document).unwrap();
+    // A link to itself, which no user can follow: root may read whatever has no permissions.
+    std::os::unix::fs::symlink(&document, &document).unwrap();
+    let uri = scratch.uri("group");
+    assert_eq!(status(&[&uri]), Some(1));
+    let (out, error) = inspect(&[&uri, "--json"]);
+    assert!(error.contains(&format!("{uri}/a: IO: ")) && error.contains("symbolic"), "{error}");
+    let objects: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((objects.len(), &objects[1]["status"]), (1 + 4, &json!("IO")));
+}
+
+#[test]
+fn consolidated_metadata_that_does_not_agree_with_the_nodes_is_stale() {
+    for (version, document) in [(2, ".zarray"), (3, "zarr.json")] {
+        let scratch = Scratch::new();
+        let name = format!("plain_{version}_consolidated");
+        copy_folder(Path::new(&group_uri(&name)), &scratch.path("group"));
+        let uri = scratch.uri("group");
+        let (_, error) = inspect(&[&uri]);
+        assert_eq!((error.as_str(), &objects(&uri)[0]["stale"]), ("", &json!([])), "{name}");
+        let path = scratch.path("group/a").join(document);
+        let mut array: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        // What other writers leave out, and spell otherwise, is the same.
+        array["storage_transformers"] = json!(null);
+        array["fill_value"] = json!(0.0);
+        fs::write(&path, array.to_string()).unwrap();
+        assert_eq!(objects(&uri)[0]["stale"], json!([]), "{name}");
+        array["shape"] = json!([8, 5]);
+        fs::write(&path, array.to_string()).unwrap();
+        copy_folder(&scratch.path("group/a"), &scratch.path("group/new"));
+        fs::remove_dir_all(scratch.path("group/deep/d")).unwrap();
+        let key = |node: &str| match version {
+            2 => format!("{node}/{document}"),
+            _ => node.to_owned(),
+        };
+        let stale = &objects(&uri)[0]["stale"];
+        for line in [
+            format!("{} differs in shape", key("a")),
+            format!("{} is listed and absent", key("deep/d")),
+            "new is not listed".to_owned(),
+        ] {
+            assert!(stale.as_array().unwrap().contains(&json!(line)), "{line}: {stale}");
+        }
+        let (_, error) = inspect(&[&uri]);
+        let says = format!("{uri}: its consolidated metadata is stale: {} differs", key("a"));
+        assert!(error.contains(&says) && error.contains("consolidate it again"), "{error}");
+    }
 }

@@ -245,6 +245,7 @@ fn a_terminal_shows_how_far_a_command_is() {
         (&["crop", "--requests", "list", "-o", "out.npy"][..], "cropping", "/5,000 "),
         (&["bench", "--requests", "list"], "streaming", "/5,000 "),
         (&["epoch", &uri, "--box", "2"], "streaming an epoch", "/150 "),
+        (&["inspect", "."], "looking at arrays", "/1 "),
     ] {
         let text = drawn(&folder, arguments);
         for part in [what, count, "/s", " left"] {

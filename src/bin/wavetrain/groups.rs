@@ -31,7 +31,8 @@ fn levels<'s>(group: &GroupView<'s>) -> Vec<EntryView<'s>> {
     group.entries().filter(|entry| entry.raw().level != NO_INDEX).collect()
 }
 
-fn child(uri: &str, entry: &EntryView<'_>) -> String {
+/// The uri of a node in a group.
+pub fn child(uri: &str, entry: &EntryView<'_>) -> String {
     format!("{}/{}", uri.trim_end_matches('/'), entry.path())
 }
 

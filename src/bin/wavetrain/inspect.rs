@@ -4,15 +4,16 @@
 //! what is read; the only thing taken from the metadata here is the spelling of keys, which the
 //! data path keeps to itself.
 
+use crate::consolidated;
 use crate::fault::{Fault, Outcome, failed, failure_text, usage};
 use crate::groups;
+use crate::nodes::{Below, document, document_at, folder, is_group};
+use crate::progress::Progress;
 use crate::report;
 use serde_json::{Map, Value, json};
+use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
-use wavetrain::abi::{ArrayInfo, PACKING_UNKNOWN};
-use wavetrain::base::limits::METADATA_BYTES_MAX;
+use wavetrain::abi::{self, ArrayInfo, PACKING_UNKNOWN};
 use wavetrain::loader::{self, Failure, Node};
 use wavetrain::records::{Dtype, Packing};
 
@@ -24,12 +25,13 @@ OME-NGFF image, the wells of a plate), and then every array below it.
 
       --json            one JSON object per group and array on standard output, a line each
 
-Exit code: 0 when every array would be read, 1 when one would be rejected.
-";
+A node that a group's metadata names and that is absent, and a folder that cannot be looked into,
+are told with the reason. Consolidated metadata that does not agree with the documents of the nodes
+is told as stale (stale in JSON, a list); wavetrain reads the documents of the nodes themselves.
 
-/// Folders of a group that are looked into, and how deep: a bound for a tree that has none.
-const FOLDERS_MAX: usize = 100_000;
-const DEPTH_MAX: usize = 32;
+Exit code: 0 when every array would be read, 1 when one would be rejected, or a named node cannot be
+read.
+";
 
 /// Runs the command.
 pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
@@ -51,18 +53,21 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
         return usage("inspect needs a URI");
     }
     let mut rejected = 0;
+    let mut scratch = vec![0; loader::SCRATCH_BYTES];
     for uri in &uris {
-        let mut scratch = vec![0; loader::SCRATCH_BYTES];
-        let arrays = if is_group(uri) {
-            tell_group(uri, json, &mut scratch)?;
-            arrays_below(uri)?
-        } else {
-            vec![uri.clone()]
-        };
-        for array in &arrays {
-            let info = loader::array_info(array, &mut scratch);
-            rejected += usize::from(info.is_err());
-            tell(array, &info, json)?;
+        if !is_group(uri) {
+            rejected += tell(uri, &loader::array_info(uri, &mut scratch), json)?;
+            continue;
+        }
+        let below = Below::look(uri)?;
+        rejected += below.refused + tell_group(uri, &below, json, &mut scratch)?;
+        if below.arrays.is_empty() && rejected == 0 {
+            return failed(format!("{uri}: a group without arrays"));
+        }
+        let progress = Progress::begin(Some(below.arrays.len() as u64), "looking at arrays");
+        for array in &below.arrays {
+            rejected += tell(array, &loader::array_info(array, &mut scratch), json)?;
+            progress.step(1);
         }
     }
     if rejected == 0 { Ok(()) } else { Err(Fault::Told) }
@@ -71,27 +76,72 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
 /// Scratch for a group: entries of a plate of every well that there is.
 const GROUP_SCRATCH_BYTES: usize = 64 << 20;
 
-/// Says what a group says of itself. One that is not understood is named; its arrays are told all
-/// the same.
-fn tell_group(uri: &str, json: bool, scratch: &mut [u8]) -> Outcome<()> {
+/// Stale nodes that a line names; JSON has all of them.
+const STALE_SHOWN_MAX: usize = 3;
+
+/// Says what a group says of itself. Nodes that it or a group below it names, and that cannot be
+/// read, are rejected: the result is their number. A group that is not understood is named.
+fn tell_group(uri: &str, below: &Below, json: bool, scratch: &mut [u8]) -> Outcome<usize> {
     let mut group_scratch = vec![0; GROUP_SCRATCH_BYTES];
-    match (loader::node_info(uri, &mut group_scratch), json) {
-        (Ok(Node::Group(group)), true) => {
-            report::print_json(&groups::group_json(uri, &group, scratch))
+    let known: HashSet<&str> = below.nodes().collect();
+    let progress = Progress::begin(Some(1 + below.groups.len() as u64), "looking at groups");
+    let mut rejected = 0;
+    for group in std::iter::once(uri).chain(below.groups.iter().map(String::as_str)) {
+        let stale = consolidated::stale(folder(group), below.nodes());
+        if !stale.is_empty() {
+            let more = stale.len().saturating_sub(STALE_SHOWN_MAX);
+            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+            let listed = stale[..stale.len().min(STALE_SHOWN_MAX)].join(", ");
+            report::warn(&format!(
+                "{group}: its consolidated metadata is stale: {listed}{more}: consolidate it again"
+            ));
         }
-        (Ok(Node::Group(group)), false) => report::print(&groups::group_text(uri, &group, scratch)),
-        // Somebody else has made an array of it meanwhile.
-        (Ok(Node::Array(_)), _) => Ok(()),
-        (Err(failure), _) => {
-            report::warn(&format!("{uri}: {}", failure_text(&failure)));
-            if json {
-                let mut value = refusal_json(uri, &failure);
-                value["kind"] = json!("group");
-                report::print_json(&value)
-            } else {
-                let uri = report::line(uri);
-                report::print(&format!("{uri}\n  group        {}\n", failure_text(&failure)))
+        let found = loader::node_info(group, &mut group_scratch);
+        if group == uri {
+            tell_one_group(uri, &found, &stale, json, scratch)?;
+        }
+        match &found {
+            Ok(Node::Group(view)) if view.info().entry_sources & abi::SOURCE_FOLDER == 0 => {
+                for entry in view.entries() {
+                    let child = groups::child(group, &entry);
+                    let is_told = known.contains(&*folder(&child).to_string_lossy());
+                    if !is_told && let Err(failure) = loader::node_info(&child, scratch) {
+                        rejected += tell(&child, &Err(failure), json)?;
+                    }
+                }
             }
+            Err(failure) => report::warn(&format!("{group}: {}", failure_text(failure))),
+            // Somebody else has made an array of it meanwhile.
+            Ok(_) => {}
+        }
+        progress.step(1);
+    }
+    Ok(rejected)
+}
+
+fn tell_one_group(
+    uri: &str,
+    found: &Result<Node<'_>, Failure>,
+    stale: &[String],
+    json: bool,
+    scratch: &mut [u8],
+) -> Outcome<()> {
+    match (found, json) {
+        (Ok(Node::Group(group)), true) => {
+            let mut value = groups::group_json(uri, group, scratch);
+            value["stale"] = json!(stale);
+            report::print_json(&value)
+        }
+        (Ok(Node::Group(group)), false) => report::print(&groups::group_text(uri, group, scratch)),
+        (Ok(Node::Array(_)), _) => Ok(()),
+        (Err(failure), true) => {
+            let mut value = refusal_json(uri, failure);
+            value["kind"] = json!("group");
+            report::print_json(&value)
+        }
+        (Err(failure), false) => {
+            let uri = report::line(uri);
+            report::print(&format!("{uri}\n  group        {}\n", failure_text(failure)))
         }
     }
 }
@@ -105,7 +155,8 @@ fn refusal_json(uri: &str, failure: &Failure) -> Value {
     })
 }
 
-fn tell(uri: &str, info: &Result<ArrayInfo, Failure>, json: bool) -> Outcome<()> {
+/// Says what an array is; 1 if it is rejected.
+fn tell(uri: &str, info: &Result<ArrayInfo, Failure>, json: bool) -> Outcome<usize> {
     if let Err(failure) = info {
         report::warn(&format!("{uri}: {}", failure_text(failure)));
     }
@@ -117,73 +168,8 @@ fn tell(uri: &str, info: &Result<ArrayInfo, Failure>, json: bool) -> Outcome<()>
             let uri = report::line(uri);
             report::print(&format!("{uri}\n  verdict      rejected: {}\n", failure_text(failure)))
         }
-    }
-}
-
-/// The folder of a uri, as far as the tool looks into it itself.
-fn folder(uri: &str) -> &Path {
-    Path::new(uri.strip_prefix("file://").unwrap_or(uri))
-}
-
-/// The zarr v3 metadata document in a folder, if it is one and of a size that the library reads.
-fn document(folder: &Path) -> Option<Value> {
-    document_at(&folder.join("zarr.json"))
-}
-
-fn document_at(path: &Path) -> Option<Value> {
-    let size = fs::metadata(path).ok()?.len();
-    if size > METADATA_BYTES_MAX as u64 {
-        return None;
-    }
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
-}
-
-fn is_group(uri: &str) -> bool {
-    is_group_folder(folder(uri))
-}
-
-/// Whether a folder holds a group: of zarr v3, or of v2 where there is no other document.
-fn is_group_folder(folder: &Path) -> bool {
-    match folder.join("zarr.json").is_file() {
-        true => document(folder).is_some_and(|node| node["node_type"] == "group"),
-        false => folder.join(".zgroup").is_file() && !folder.join(".zarray").is_file(),
-    }
-}
-
-/// Whether a folder holds an array or a group.
-fn is_node(folder: &Path) -> bool {
-    ["zarr.json", ".zarray", ".zgroup"].iter().any(|name| folder.join(name).is_file())
-}
-
-/// The arrays below a group, in the order of their paths.
-fn arrays_below(uri: &str) -> Outcome<Vec<String>> {
-    let mut arrays: Vec<PathBuf> = Vec::new();
-    let mut waiting = vec![(folder(uri).to_owned(), 0)];
-    let mut looked = 0;
-    while let Some((place, depth)) = waiting.pop() {
-        looked += 1;
-        if looked > FOLDERS_MAX {
-            return failed(format!("{uri}: more than {FOLDERS_MAX} folders; name the arrays"));
-        }
-        let entries = fs::read_dir(&place).map_err(|error| Fault::path(&place, &error))?;
-        for entry in entries {
-            let path = entry.map_err(|error| Fault::path(&place, &error))?.path();
-            if !is_node(&path) {
-                continue;
-            }
-            // What is no group is an array, or for the library to reject.
-            if !is_group_folder(&path) {
-                arrays.push(path);
-            } else if depth < DEPTH_MAX {
-                waiting.push((path, depth + 1));
-            }
-        }
-    }
-    if arrays.is_empty() {
-        return failed(format!("{uri}: a group without arrays"));
-    }
-    arrays.sort();
-    Ok(arrays.iter().map(|path| path.to_string_lossy().into_owned()).collect())
+    }?;
+    Ok(usize::from(info.is_err()))
 }
 
 /// Extents of an info struct, as many as the array has axes.
@@ -225,8 +211,9 @@ fn array_bytes(info: &ArrayInfo) -> u64 {
 /// The key of the first file, which shows how keys are spelt.
 fn key_sample(uri: &str, info: &ArrayInfo) -> Option<String> {
     let mut parts = vec!["0"; info.rank as usize];
-    let Some(document) = document(folder(uri)) else {
-        let document = document_at(&folder(uri).join(".zarray"))?;
+    // The library has read the document: a failure here is for the next call of it to report.
+    let Some(document) = document(folder(uri)).ok()? else {
+        let document = document_at(&folder(uri).join(".zarray")).ok()??;
         parts.resize(parts.len().max(1), "0");
         return Some(parts.join(document["dimension_separator"].as_str().unwrap_or(".")));
     };

@@ -8,6 +8,7 @@
 
 mod bench;
 mod budget;
+mod consolidated;
 mod crop;
 mod demo;
 mod digests;
@@ -17,6 +18,7 @@ mod feed;
 mod fields;
 mod groups;
 mod inspect;
+mod nodes;
 mod npy;
 mod partial;
 mod progress;
