@@ -35,8 +35,10 @@ impl Progress {
     /// Sets how many things there are.
     pub fn set_count(&self, count: Option<u64>) {
         let template = match count {
-            Some(_) => "{msg:22} {bar:30.cyan/blue} {human_pos}/{human_len}  {per_sec}  {eta} left",
-            None => "{msg:22} {human_pos}  {per_sec}",
+            Some(_) => {
+                "{msg:20} {wide_bar:.cyan/blue} {human_pos}/{human_len}  {per_sec}  {eta} left"
+            }
+            None => "{msg:20} {human_pos}  {per_sec}",
         };
         let style = ProgressStyle::with_template(template);
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
