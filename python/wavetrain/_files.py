@@ -7,7 +7,7 @@ import contextlib
 import ctypes
 import logging
 import threading
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from wavetrain import _border, _interrupts, _log, _native
 from wavetrain._absence import ABSENT, doubt_of, handled, not_read, status_of
@@ -27,7 +27,7 @@ FILLING = [threading.RLock() for _ in range(64)]
 # Packages whose `info` is known to raise FileNotFoundError from what it was told. That of others is
 # confirmed by a read: ossfs, for one, drops a refusal. So is that of references, as what they refer
 # to may be gone.
-KNOWN = {"fsspec", "s3fs", "gcsfs", "adlfs", "sshfs", "webdav4", "huggingface_hub"}
+KNOWN = {"fsspec", "s3fs", "gcsfs", "adlfs", "sshfs", "webdav4", "huggingface_hub", "wavetrain"}
 
 
 @runtime_checkable
@@ -64,7 +64,10 @@ class FsspecFiles:
         self.is_lonely = bool(kinds & LONELY) or self.has_blocks
         self.is_cache = "CachingFileSystem" in kinds
         packages = {type(each).__module__.partition(".")[0] for each in behind}
-        self.is_known = packages <= KNOWN and "ReferenceFileSystem" not in kinds
+        is_reference = "ReferenceFileSystem" in kinds
+        self.is_known = packages <= KNOWN and not is_reference
+        # By path, of a file system of references: bytes, text, or a part of a file elsewhere.
+        self.references: Any = getattr(fs, "references", None) if is_reference else None
         self.sizes: dict[str, int] = {}  # of files whose server answers with the whole file
 
     def __repr__(self) -> str:
@@ -94,10 +97,21 @@ class FsspecFiles:
 
     def size_of(self, name: str) -> int:
         with self.alone(name):
-            size = self.fs.size(name)
+            size = self.fs.size(name) if self.references is None else self.size_referred(name)
         if size is None:
             raise OSError(f"{name}: the server does not say how many bytes it has")
         return int(size)
+
+    def size_referred(self, name: str) -> Any:
+        """`info` has the size of a value as it is spelled, in base64 or in characters, and 0 for a
+        name with a protocol, which would be a folder."""
+        path = self.fs._strip_protocol(name).lstrip("/")
+        try:
+            part = self.references[path]
+        except KeyError as error:
+            raise FileNotFoundError(name) from error
+        is_elsewhere = isinstance(part, (list, tuple))
+        return self.fs.size(path) if is_elsewhere else len(self.fs.cat_file(path))
 
     def bytes_of(self, name: str, begin: int, end: int) -> Any:
         with self.alone(name):
@@ -157,7 +171,9 @@ def file_systems(fs: Any) -> list[Any]:
     """A file system of fsspec, and those that it is made of: of dir, caches, references."""
     found = [fs]
     for each in found:
-        held = cast("dict[str, Any]", getattr(each, "__dict__", {}))
+        # A cache gives what the file system in it has, also in the place of its own __dict__.
+        has_any = hasattr(each, "__dict__")
+        held: dict[str, Any] = object.__getattribute__(each, "__dict__") if has_any else {}
         named: dict[Any, Any] = held.get("fss") or {}
         inner: list[Any] = [held.get("fs"), held.get("sync_fs"), *named.values()]
         found += [one for one in inner if one is not None and all(one is not old for old in found)]
