@@ -70,6 +70,7 @@ from wavetrain._pipeline import Pipeline
 from wavetrain._reader import Reader, reader
 from wavetrain._sample import Box, Sample
 from wavetrain._stats import Metric, Stats
+from wavetrain._stores import StoreFiles, store
 from wavetrain._table import Column
 
 __version__ = version()
@@ -126,6 +127,7 @@ __all__ = [
     "Stats",
     "Status",
     "StorageError",
+    "StoreFiles",
     "TryAgain",
     "Unsupported",
     "WavetrainError",
@@ -133,4 +135,5 @@ __all__ = [
     "reader",
     "set_log_level",
     "set_log_quiet",
+    "store",
 ]

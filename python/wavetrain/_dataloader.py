@@ -21,8 +21,9 @@ from wavetrain._border import U64_MAX, flag, whole
 from wavetrain._config import Config
 from wavetrain._errors import EndOfStream, PoolStarved, ShutdownError, TryAgain
 from wavetrain._owned import Owned
-from wavetrain._pipeline import Pipeline, uris_of
+from wavetrain._pipeline import Pipeline
 from wavetrain._sample import Sample
+from wavetrain._stores import files_and_uris
 from wavetrain.epoch import ChunkShuffle, Draw, Epoch, Place, State, Subset, Table, named_of
 
 DEALT_AT_ONCE = 4096  # samples, so that a call of the library costs next to nothing for each
@@ -222,7 +223,7 @@ class DataLoader:
         self._asked = Asked(dataset)
         if config is not None and not isinstance(cast("Any", config), Config):
             raise TypeError(f"config must be a wavetrain.Config (got {config!r})")
-        self._files, self._fit = files, uris_of(fit)
+        self._files, self._fit = files_and_uris(files, fit)
         self._transforms = transforms_of(transforms)
         size = None if config is None else config.samples_per_batch
         if isinstance(sampler, Epoch) and sampler.is_batch_given:

@@ -14,6 +14,7 @@ from wavetrain._files import Hook
 from wavetrain._interrupts import Kept
 from wavetrain._library import call
 from wavetrain._sample import uri_of
+from wavetrain._stores import files_for
 
 
 class NodeKind(enum.IntEnum):
@@ -69,7 +70,7 @@ class ArrayInfo:
 
 def array_info(uri: Any, *, files: Any = None) -> ArrayInfo:
     """Describes the array or the group at `uri`, read through `files` as by a Pipeline."""
-    path = uri_of(uri)
+    path, files = uri_of(uri), files_for(files, [uri])
     scratch = ctypes.create_string_buffer(_native.SCRATCH_BYTES)
     view = _native.ArrayView(struct_size=ctypes.sizeof(_native.ArrayView))
     hook = None if files is None else Hook(files, 1)

@@ -50,10 +50,18 @@ def new_error() -> _native.Error:
     return _native.Error(struct_size=ctypes.sizeof(_native.Error))
 
 
+# An advice of the library, in its words and in those of Python.
+ADVICE = (
+    "answer for its files in config.files",
+    "give files=wavetrain.store(..) or wavetrain.fsspec(..)",
+)
+
+
 def failure(what: str, status: int, error: _native.Error) -> WavetrainError:
     """The exception of a status other than OK, with what the library says of it."""
     kind = CLASSES[Status(status)]
-    made = kind(f"{what}: {error.text.decode(errors='replace') or Status(status).name}")
+    text = error.text.decode(errors="replace").replace(*ADVICE) or Status(status).name
+    made = kind(f"{what}: {text}")
     made.what = what
     made.tag, made.batch_id, made.sample = error.tag, error.batch_id, error.sample
     made.chunk = tuple(error.chunk[: error.chunk_rank])

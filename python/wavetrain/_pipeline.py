@@ -32,6 +32,7 @@ from wavetrain._loans import Loans
 from wavetrain._owned import Owned
 from wavetrain._sample import Sample, uri_of
 from wavetrain._stats import Stats, read_stats
+from wavetrain._stores import files_and_uris
 from wavetrain._table import Column, Table, Tables, table_of
 from wavetrain._window import Window
 
@@ -57,7 +58,8 @@ class Pipeline(Owned):
                     x = torch.from_dlpack(batch)
 
     `fit` names arrays: caps that are too small for them are raised. `files` serves files that are
-    not in the file system: wavetrain.fsspec(fs), or an object with size and read (`Files`).
+    not in the file system: wavetrain.fsspec(fs), wavetrain.store(store), or an object with size and
+    read (`Files`). Without it, it is the store of the zarr.Array that `fit` has.
 
     All memory is taken and all threads are started here; nothing is allocated by the library after
     that. Methods may be called from any thread. A process that was forked cannot go on with the
@@ -77,7 +79,7 @@ class Pipeline(Owned):
         self._pending: collections.deque[Iterator[Sample] | Tables | End] = collections.deque()
         self._orphans: list[Batch] = []  # popped by a call that an interrupt ended
         self._window = Window(config)  # pulled, and not in the lookahead yet
-        loader = Loader(config, files, uris_of(fit), reads=False)
+        loader = Loader(config, *files_and_uris(files, fit), reads=False)
         try:
             loader.windows.append(self._window)
             stats = read_stats(loader.handle)
@@ -565,13 +567,6 @@ class Memory(Owned):
         native.memory.host_block = self.begin
         native.memory.host_block_bytes = max(0, self.end - self.begin)
         native.max_host_memory_bytes = native.max_host_memory_bytes or max(1, self.end - self.begin)
-
-
-def uris_of(fit: Any) -> list[str]:
-    """Of the arrays that `fit` lists."""
-    if isinstance(fit, (str, bytes, os.PathLike)):  # whose letters would be names
-        raise TypeError(f"fit must be a list of arrays (got {fit!r})")
-    return [uri_of(array) for array in fit]
 
 
 def raise_caps(native: _native.Config, uris: list[str]) -> None:

@@ -29,9 +29,10 @@ from wavetrain._info import array_info
 from wavetrain._interrupts import Kept
 from wavetrain._library import call_on, failure, library, new_error
 from wavetrain._owned import Owned
-from wavetrain._pipeline import CLOSE_S, Loader, uris_of
+from wavetrain._pipeline import CLOSE_S, Loader
 from wavetrain._sample import Box, uri_of
 from wavetrain._stats import Stats, read_stats
+from wavetrain._stores import files_and_uris, uris_of
 from wavetrain._table import Fields
 from wavetrain._window import BOX_BYTES, FORMATS, PLACED, PLACED_AT, ZEROS
 
@@ -91,11 +92,12 @@ class Reader(Owned):
         numbers = {field.name: number for number, field in enumerate(config.fields)}
         dtypes = [field.dtype for field in config.fields] or [config.dtype]
         self._fields = Fields(numbers, dtypes, [0] * len(dtypes))
-        self._config, self._files, self._fit = config, files, uris_of(fit)
+        self._config = config
+        self._files, self._fit = files_and_uris(files, fit)
         self._lock, self._known = threading.Lock(), dict[str, Known]()
         self._changes = 0  # versions of files that had changed when types were asked for
         self._local, self._process = threading.local(), os.getpid()
-        self._open = Loader(config, files, self._fit, reads=True)
+        self._open = Loader(config, self._files, self._fit, reads=True)
 
     def __repr__(self) -> str:
         return "<Reader, closed>" if self._open is None else "<Reader>"
@@ -385,12 +387,13 @@ def reader(fit: Iterable[Any] = (), **settings: Any) -> Reader:
     is BudgetExceeded, and Reader.refit opens a larger one. Not to be closed: it ends with the
     process."""
     key = tuple(sorted(settings.items()))
+    uris = uris_of(fit)
     with opening:
         found = readers.get(key)
         if found is None or not found.is_open:
-            found = readers[key] = Reader(fit=fit, **settings)
+            found = readers[key] = Reader(fit=uris, **settings)
             return found
-    missing = [uri for uri in uris_of(fit) if uri not in found.fit]
+    missing = [uri for uri in uris if uri not in found.fit]
     if missing:
         found.refit(*missing)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import itertools
 import os
 from collections.abc import Iterable
@@ -333,18 +334,29 @@ def uri_of(given: Any, others: str = "") -> str:
     store: Any = getattr(given, "store", None)
     if store is None or not is_stored(given):
         raise TypeError(f"uri must be a str, a path or a zarr.Array{others} (got {given!r})")
+    root = root_of(store)
+    root = root if root.endswith("/") else f"{root}/"
+    return _border.path("uri", f"{root}{given.path}" if given.path else root.removesuffix("/"))
+
+
+def root_of(store: Any) -> str:
+    """What uris of the arrays in a store of zarr begin with: a path, a uri, or a name that no other
+    store of this process has. Of a store in memory, copies have the same."""
     fs: Any = getattr(store, "fs", None)
     if fs is not None and hasattr(fs, "unstrip_protocol"):  # zarr's FsspecStore
-        root = str(fs.unstrip_protocol(store.path))
-    elif hasattr(store, "root"):  # zarr 3's LocalStore
-        root = str(store.root)
-    elif type(store).__name__ in ("DirectoryStore", "NestedDirectoryStore"):  # of zarr 2
-        root = str(store.path)
-    else:
-        name = type(store).__name__
+        return str(fs.unstrip_protocol(store.path))
+    if hasattr(store, "root"):  # zarr 3's LocalStore
+        return str(store.root)
+    kind = type(store).__name__
+    if kind in ("DirectoryStore", "NestedDirectoryStore"):  # of zarr 2
+        return str(store.path)
+    if not inspect.iscoroutinefunction(getattr(store, "get", None)):
         raise TypeError(
-            f"uri: a zarr.Array in a {name} is not read: put it in a folder, or in a file system "
-            "of fsspec with Pipeline(files=wavetrain.fsspec(fs))"
+            f"uri: a zarr.Array in a {kind} is not read: put it in a folder, or open it with "
+            "zarr-python 3 and give files=wavetrain.store(array)"
         )
-    parts = (root.rstrip("/"), str(given.path))
-    return _border.path("uri", "/".join(filter(None, parts)))
+    if kind in ("MemoryStore", "ZipStore"):
+        return str(store)  # memory://NUMBER of its dict, zip://PATH
+    # What with_read_only gives is another object, with the same store of obstore or icechunk in it.
+    inner = getattr(store, "store", None) or getattr(store, "_store", None) or store
+    return f"{kind.lower()}://{id(inner)}"

@@ -18,8 +18,9 @@ from wavetrain._batch import Batch, Taken
 from wavetrain._border import I64_MAX, whole
 from wavetrain._config import Backend, Config
 from wavetrain._errors import EndOfStream, ShutdownError, Status
-from wavetrain._pipeline import Pipeline, uris_of
+from wavetrain._pipeline import Pipeline
 from wavetrain._sample import Sample
+from wavetrain._stores import files_and_uris
 
 try:
     from torch.utils.data import (  # pyright: ignore[reportMissingImports]
@@ -111,7 +112,8 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
         if transform is not None and not callable(transform):
             raise TypeError(f"transform must be callable (got {transform!r})")
         self._config, self._samples = config, samples
-        self._files, self._fit, self._transform = files, uris_of(fit), transform
+        self._files, self._fit = files_and_uris(files, fit)
+        self._transform = transform
         self._with_tags, self._with_valid = with_tags, with_valid
         self._with_filled_shape = with_filled_shape
         # What set_epoch said last, and how often it was called: a tensor, because torch shares the

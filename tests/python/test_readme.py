@@ -11,6 +11,8 @@ import numpy
 import pytest
 import zarr
 
+import wavetrain
+
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -71,6 +73,20 @@ def test_the_snippet_of_a_source_streams_what_it_has():
     read = "    found.append(next(pipeline.batches()).numpy()[0].tolist())\n"
     exec(imports + snippet + read, {"columns": {"prices": prices}, "found": found})
     assert found == [prices[1000:1064].tolist()]
+
+
+def test_the_snippet_of_a_store_streams_an_array_in_a_zip(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data, found = numpy.arange(64 * 128 * 128, dtype="u4").reshape(64, 128, 128), []
+    with zarr.storage.ZipStore("cells.zip", mode="w") as store:
+        zarr.create_array(store, name="0", data=data, chunks=(32, 64, 64))
+    (snippet,) = [text for text in snippets("python/README.md") if "ZipStore" in text]
+    read = "    found.append(next(pipeline.batches()).numpy()[0])\n"
+    config = wavetrain.Config(samples_per_batch=1, sample_shape=data.shape, dtype="u4")
+    names = {"config": config, "found": found}
+    exec("import numpy, wavetrain, zarr\n" + snippet + read, names)
+    names["array"].store.close()
+    numpy.testing.assert_array_equal(found[0], data)
 
 
 def test_the_snippet_of_epochs_gives_a_rank_its_share_of_every_epoch(tmp_path, monkeypatch):
