@@ -82,7 +82,7 @@ def test_the_snippet_of_a_store_streams_an_array_in_a_zip(tmp_path, monkeypatch)
         zarr.create_array(store, name="0", data=data, chunks=(32, 64, 64))
     (snippet,) = [text for text in snippets("python/README.md") if "ZipStore" in text]
     read = "    found.append(next(pipeline.batches()).numpy()[0])\n"
-    config = wavetrain.Config(samples_per_batch=1, sample_shape=data.shape, dtype="u4")
+    config = wavetrain.Config(samples_per_batch=1, sample_shape=data.shape, dtype="u32")
     names = {"config": config, "found": found}
     exec("import numpy, wavetrain, zarr\n" + snippet + read, names)
     names["array"].store.close()
