@@ -340,8 +340,8 @@ def uri_of(given: Any, others: str = "") -> str:
 
 
 def root_of(store: Any) -> str:
-    """What uris of the arrays in a store of zarr begin with: a path, a uri, or a name that no other
-    store of this process has. Of a store in memory, copies have the same."""
+    """The start of the uris of arrays in a store of zarr: a path, a uri, or a name that no other
+    store of this process has. Read-only copies of a store have the same."""
     fs: Any = getattr(store, "fs", None)
     if fs is not None and hasattr(fs, "unstrip_protocol"):  # zarr's FsspecStore
         return str(fs.unstrip_protocol(store.path))
@@ -357,6 +357,6 @@ def root_of(store: Any) -> str:
         )
     if kind in ("MemoryStore", "ZipStore"):
         return str(store)  # memory://NUMBER of its dict, zip://PATH
-    # What with_read_only gives is another object, with the same store of obstore or icechunk in it.
+    # with_read_only gives another object, with the same store of obstore or icechunk in it.
     inner = getattr(store, "store", None) or getattr(store, "_store", None) or store
     return f"{kind.lower()}://{id(inner)}"

@@ -183,7 +183,7 @@ def store(given: Any) -> StoreFiles:
     with wavetrain.Pipeline(config, files=wavetrain.store(array)) as pipeline:
         pipeline.push([wavetrain.Sample(array, numpy.s_[0:64, 0:128, 0:128])])
 
-    A key that the store does not have is absent, and what it raises is a StorageError."""
+    A key that the store does not have is absent, and an exception of the store a StorageError."""
     found = given.store if is_stored(given) and not is_store(given) else given
     if not is_store(found):
         raise TypeError(
@@ -199,7 +199,7 @@ def is_served(array: Any) -> bool:
 
 
 def uris_of(fit: Any) -> list[str]:
-    """Of the arrays that `fit` lists."""
+    """The uris of the arrays that `fit` lists."""
     return files_and_uris(None, fit)[1]
 
 
