@@ -23,9 +23,11 @@ from wavetrain._errors import EndOfStream, PoolStarved, ShutdownError, TryAgain
 from wavetrain._owned import Owned
 from wavetrain._pipeline import Pipeline
 from wavetrain._sample import Sample
+from wavetrain._samplers import Resampled, check_reach, is_for_epochs, resampled
 from wavetrain._stores import files_and_uris
 from wavetrain.epoch import ChunkShuffle, Draw, Epoch, Place, State, Subset, Table, named_of
 
+SIZE_MAX = 1 << 20  # samples of a batch
 DEALT_AT_ONCE = 4096  # samples, so that a call of the library costs next to nothing for each
 
 
@@ -198,7 +200,8 @@ class DataLoader:
     behind load_state_dict(state_dict()), of what followed.
 
     `state_dict()` is the place behind the last batch that came out. load_state_dict goes on there
-    at any rank, world and batch size; a `ChunkShuffle` does so where `is_portable`. It takes the
+    at any rank, world and batch size; a `ChunkShuffle` does so where `is_portable`, and a sampler
+    that is asked anew at its own rank, if it gives what it gave in that epoch. It takes the
     states of all ranks, which must be the same: save when each has had as many batches.
     """
 
@@ -209,6 +212,7 @@ class DataLoader:
         shuffle: bool | None = None,
         sampler: Epoch | Table | Draw | ChunkShuffle | Iterable[int] | None = None,
         *,
+        batch_sampler: Iterable[Iterable[int]] | None = None,
         tail: str | None = None,
         drop_last: bool | None = None,
         seed: int | None = None,
@@ -226,18 +230,20 @@ class DataLoader:
         self._files, self._fit = files_and_uris(files, fit)
         self._transforms = transforms_of(transforms)
         size = None if config is None else config.samples_per_batch
-        if isinstance(sampler, Epoch) and sampler.is_batch_given:
+        if batch_sampler is not None:
+            size = size_of_batches(batch_sampler, size, sampler, batch_size)
+        elif isinstance(sampler, Epoch) and sampler.is_batch_given:
             size = sampler.batch
             if batch_size is not None and batch_size != size:
                 raise ValueError(f"batch_size is {batch_size}, and that of the sampler {size}")
         elif batch_size is not None:
-            size = whole("batch_size", batch_size, 1, 1 << 20)
+            size = whole("batch_size", batch_size, 1, SIZE_MAX)
         if drop_last is None and config is not None and config.drop_last:
             drop_last = True
         told: dict[str, Any] = {"shuffle": shuffle, "drop_last": drop_last, "seed": seed}
         told = {**told, "tail": tail, "rank": rank, "world": world}
         given = {name: value for name, value in told.items() if value is not None}
-        self._order = order_of(sampler, len(dataset), size, given)
+        self._order = order_of(sampler, batch_sampler, len(dataset), size, given)
         self._drop_last = self._order.tail == "drop"
         self._config = self._config_of(config)
         if map_uncompressed is not None:
@@ -252,7 +258,10 @@ class DataLoader:
         if config is not None:
             # The order drops what is to be dropped.
             return dataclasses.replace(config, samples_per_batch=size, drop_last=False)
-        places, indices = self._order.copy().deal(1)
+        if isinstance(self._order, Resampled):  # which is asked as an epoch begins, and not here
+            places, indices = [Place(0, 0)][: self._order.count], [0]
+        else:
+            places, indices = self._order.copy().deal(1)
         if not places:
             raise ValueError("config must be given: there is no sample to tell its sample_shape")
         if callable(self._asked.boxes):
@@ -381,6 +390,8 @@ class DataLoader:
         if self._run is not None:  # which was left early
             self._order.turn()
             self._run = None
+        if isinstance(self._order, Resampled):
+            self._order.ask_sampler()
         run = Run()
         self._push(run)
         self._run = run
@@ -509,24 +520,53 @@ def transforms_of(given: Any) -> list[Callable[[Any], Any]]:
     return made
 
 
-def order_of(sampler: Any, count: int, size: int | None, given: dict[str, Any]) -> Epoch:
+def size_of_batches(given: Any, size: int | None, sampler: Any, batch_size: Any) -> int:
+    """The samples of a batch of a batch_sampler: its own batch_size, or that of config."""
+    for name, other in (("sampler", sampler), ("batch_size", batch_size)):
+        if other is not None:
+            raise ValueError(f"{name} and batch_sampler are both given: give one of them")
+    if not is_for_epochs(given):
+        raise TypeError(
+            "batch_sampler must be an iterable of lists of numbers, which can be iterated anew in "
+            f"each epoch: give a list of an iterator (got {given!r})"
+        )
+    own = getattr(given, "batch_size", None)
+    own = size if own is None else own
+    if own is None:
+        raise ValueError(
+            "config must be given: batch_sampler has no batch_size, and Config.samples_per_batch "
+            "is the number of samples of its batches"
+        )
+    return whole("batch_sampler.batch_size", own, 1, SIZE_MAX)
+
+
+def order_of(
+    sampler: Any, batch_sampler: Any, count: int, size: int | None, given: dict[str, Any]
+) -> Epoch:
     """The order of a loader of that many samples, with batches of that size, and what else was
     given of it."""
+    if batch_sampler is not None:
+        for name in ("tail", "drop_last"):
+            if name in given:
+                raise ValueError(f"{name} and batch_sampler are both given: it makes the batches")
     if isinstance(sampler, Epoch):
         for name in given:
             raise ValueError(f"{name} and an Epoch as sampler are both given: it has its own")
         order = sampler.copy(batch=size)
     else:
-        samples, chunk_shuffle = samples_of(sampler, count)
         drops = flag("drop_last", given.pop("drop_last", False))
         if drops and given.get("tail", "drop") != "drop":
             raise ValueError(f"drop_last=True and tail={given['tail']!r} are both given")
         usual = "drop" if drops else "pad" if given.get("world", 1) != 1 else "short"
         given.setdefault("tail", usual)
+        if batch_sampler is not None:
+            return resampled(batch_sampler, count, size, given, by_batch=True)
+        if is_for_epochs(sampler) and not hasattr(sampler, "__getitem__"):
+            return resampled(sampler, count, size, given, by_batch=False)
+        samples, chunk_shuffle = samples_of(sampler, count)
         order = Epoch(samples, chunk_shuffle=chunk_shuffle, batch=size, **given)
     reach = order.n if order.samples is None else order.samples.reach
-    if reach > count:
-        raise ValueError(f"sampler has sample {reach - 1}, and the data set {count} of them")
+    check_reach("sampler", reach, count)
     return order
 
 
@@ -537,10 +577,10 @@ def samples_of(sampler: Any, count: int) -> tuple[int | Table | Draw, ChunkShuff
         return count, sampler
     if isinstance(sampler, (Table, Draw)):
         return sampler, None
-    if not hasattr(sampler, "__getitem__") or not isinstance(sampler, Iterable):
+    if not is_for_epochs(sampler):
         raise TypeError(
-            "sampler must be numbers of samples (no iterator, set or sampler of torch, which are "
-            "others each time that they are asked), or of wavetrain.epoch: Epoch, ChunkShuffle, "
-            f"Subset, Weighted, .. (got {sampler!r})"
+            "sampler must be numbers of samples that can be iterated anew in each epoch (a list, a "
+            "sampler of torch, no iterator or set: give list(..) of it), or of wavetrain.epoch: "
+            f"Epoch, ChunkShuffle, Subset, Weighted, .. (got {sampler!r})"
         )
     return Subset(cast("Iterable[int]", sampler)), None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import math
 import multiprocessing
 import os
 import pickle
@@ -58,6 +59,41 @@ class Placed(Cubes):
     def at_place(self, index, place):
         sample = self.cube.sample(index)
         return wavetrain.Sample(sample.uri, sample.aabb, place.epoch * 1000 + place.position)
+
+
+class Turns:
+    """A sampler that is not a sequence: the numbers turned by its epoch, or by how often it was
+    asked."""
+
+    def __init__(self, count=10, size=None):
+        self.count, self.size, self.asked = count, size, []
+        self.batch_size = size
+
+    def __len__(self):
+        return math.ceil(self.count / (self.size or 1))
+
+    def __iter__(self):
+        by = self.turn_by()
+        self.asked.append(by)
+        numbers = [(number + by) % self.count for number in range(self.count)]
+        if self.size is None:
+            return iter(numbers)
+        return (numbers[at : at + self.size] for at in range(0, self.count, self.size))
+
+    def turn_by(self):
+        return len(self.asked)
+
+
+class EpochTurns(Turns):
+    """The same with the method that torch's DistributedSampler has."""
+
+    epoch = 0
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    def turn_by(self):
+        return self.epoch
 
 
 @pytest.fixture
@@ -296,6 +332,148 @@ def test_samplers_say_which_samples(loader):
     assert sum(index < 10 for index in mixed) == 10
     chunks = loader(sampler=ChunkShuffle(5, 2), seed=4)
     assert of(chunks) == dealt(Epoch(COUNT, 4, chunk_shuffle=ChunkShuffle(5, 2)))
+
+
+# ---- Samplers that are asked anew in each epoch -------------------------------------------------
+
+
+def turned(by, count=10):
+    return [(number + by) % count for number in range(count)]
+
+
+def test_a_sampler_is_asked_once_as_each_epoch_begins(cube, loader):
+    sampler = Turns()
+    made = loader(sampler=sampler)
+    assert len(made) == 3 and made.left == 3 and sampler.asked == []
+    assert tags(made) == [tuple(turned(0)[at : at + 4]) for at in (0, 4, 8)]
+    assert made.epoch == 1 and sampler.asked == [0]
+    with next(iter(made)) as batch:  # an iteration that is left early
+        assert batch.info.tags == tuple(turned(1)[:4]) and made.left == 2
+        numpy.testing.assert_array_equal(batch.numpy(), cube.holds(*batch.info.tags))
+    assert of(made) == turned(2) and sampler.asked == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("options", "count"), [({"drop_last": True}, 2), ({"tail": "pad"}, 3)])
+def test_the_tail_of_a_sampler_that_is_asked_anew_is_that_of_the_loader(loader, options, count):
+    made = loader(sampler=Turns(), **options)
+    found = tags(made)
+    assert len(made) == len(found) == count and {len(each) for each in found} == {4}
+    assert found[-1][-2:] == ((6, 7) if count == 2 else (0, 1))
+
+
+@pytest.mark.parametrize("size", [None, 4])
+def test_set_epoch_of_a_sampler_has_the_number_of_the_epoch(loader, size):
+    name = "sampler" if size is None else "batch_sampler"
+    sampler = EpochTurns(size=size)
+    made = loader(**{name: sampler})
+    made.set_epoch(7)
+    assert of(made) == turned(7) and sampler.epoch == 7
+    sampler.set_epoch(8)  # as loops for torch do
+    assert of(made) == turned(8)
+    sampler.set_epoch(3)
+    text = f"{name}.epoch was set to 3, and this DataLoader begins epoch 9: call set_epoch\\(3\\)"
+    with pytest.raises(ValueError, match=text):
+        iter(made)
+    made.set_epoch(3)
+    assert of(made) == turned(3)
+
+
+@pytest.mark.parametrize("size", [None, 4])
+def test_a_place_within_an_epoch_of_a_sampler_is_gone_on_with(loader, size):
+    name = "sampler" if size is None else "batch_sampler"
+    first = loader(**{name: EpochTurns(size=size)})
+    first.set_epoch(2)
+    with next(iter(first)):
+        place = first.state_dict()
+    second = loader(**{name: EpochTurns(size=size)})
+    second.load_state_dict(place)
+    assert second.left == 2 and of(second) == turned(2)[4:] and of(second) == turned(3)
+    front = second.state_dict()
+    third = loader(**{name: EpochTurns(size=size)})
+    third.load_state_dict(front)
+    assert third.epoch == 4 and of(third) == turned(4)
+    # The same loader goes on with what it has, and does not ask for another order.
+    plain = Turns(size=size)
+    same = loader(**{name: plain})
+    with next(iter(same)):
+        same.load_state_dict(same.state_dict())
+    assert of(same) == turned(0)[4:] and plain.asked == [0]
+
+
+def test_a_place_that_a_sampler_does_not_give_again_is_refused(loader):
+    first = loader(sampler=Turns())
+    of(first)
+    with next(iter(first)):
+        place = first.state_dict()  # of an order that is turned by 1
+    second = loader(sampler=Turns())
+    with pytest.raises(ValueError, match="the sampler gives other samples in epoch 1 than before"):
+        second.load_state_dict(place)
+    assert second.epoch == 0
+    shuffled = loader(10, shuffle=True)
+    with pytest.raises(ValueError, match="the sampler gives other samples in epoch 0"):
+        second.load_state_dict(shuffled.state_dict())
+    with pytest.raises(ValueError, match="the checkpoint is of another order"):
+        shuffled.load_state_dict(loader(sampler=Turns()).state_dict())
+
+
+def test_a_batch_sampler_makes_the_batches(loader):
+    made = loader(batch_sampler=Turns(10, 3), config=config(samples_per_batch=8))
+    assert len(made) == 4 and made.batch_size == made.config.samples_per_batch == 3
+    assert tags(made) == [(0, 1, 2), (3, 4, 5), (6, 7, 8), (9,)]
+    assert tags(loader(batch_sampler=[[5, 6, 7, 8], [1, 1]])) == [(5, 6, 7, 8), (1, 1)]
+
+
+def test_without_a_config_the_shape_is_that_of_the_first_sample(loader):
+    sampler = Turns()
+    made = loader(sampler=sampler, config=None)
+    assert made.config.sample_shape == (8, 8, 8) and sampler.asked == []
+    assert of(made) == turned(0)
+
+
+class Endless(Turns):
+    __len__ = None
+
+    def __iter__(self):
+        return itertools.count()
+
+
+class Short(Turns):
+    def __len__(self):
+        return self.count - 1
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"sampler": Turns(COUNT + 1)}, f"sampler has sample {COUNT}, and the data set {COUNT}"),
+        ({"sampler": Turns(10, 4)}, "one that gives lists of them, as BatchSampler does, is a"),
+        ({"batch_sampler": Turns(10)}, "one that gives a number for each sample is a sampler"),
+        ({"batch_sampler": [[1], [1, 2, 3, 4]]}, "batch_sampler gives 1 samples in batch 0, and 4"),
+        ({"batch_sampler": [[1] * 5]}, "batch_sampler gives 5 samples in batch 0, and 4 are"),
+        ({"batch_sampler": [[0.5] * 4]}, "batch_sampler[0] must be a whole number (got 0.5)"),
+        ({"sampler": Short()}, "sampler gives more than len(sampler), which is 9"),
+        ({"sampler": Endless()}, "and has no len(): an epoch must end"),
+    ],
+)
+def test_what_a_sampler_gives_that_is_no_order_is_refused(loader, monkeypatch, options, text):
+    monkeypatch.setattr("wavetrain._samplers.UNSIZED_MAX", 1000)
+    made = loader(**options)
+    for _ in range(2):
+        with pytest.raises((ValueError, TypeError), match=re.escape(text)):
+            iter(made)
+
+
+def test_without_a_length_of_the_sampler_there_is_none_of_the_loader(loader):
+    with pytest.raises(TypeError, match=r"Endless, the sampler, has no len\(\)"):
+        len(loader(sampler=Endless()))
+
+
+def test_a_loader_with_a_sampler_that_is_asked_anew_is_copied_with_its_place(loader):
+    made = loader(sampler=EpochTurns())
+    with next(iter(made)):
+        other = pickle.loads(pickle.dumps(made))
+    with other:
+        assert of(other) == turned(0)[4:] and of(other) == turned(1)
 
 
 def test_boxes_that_are_drawn_for_a_place_are_others_in_each_epoch(cube, loader):
@@ -818,9 +996,20 @@ def test_a_loader_that_is_dropped_ends_at_once(cube):
         ({"rank": 2, "world": 2}, "rank must be <= 1"),
         ({"transforms": 5}, "transforms[0] must be callable"),
         ({"transforms": [len, None]}, "transforms[1] must be callable"),
-        ({"sampler": iter([1])}, "sampler must be numbers of samples (no iterator"),
+        ({"sampler": iter([1])}, "sampler must be numbers of samples that can be iterated anew"),
         ({"sampler": 5}, "sampler must be numbers of samples"),
-        ({"sampler": {1, 2}}, "no iterator, set or sampler of torch"),
+        ({"sampler": {1, 2}}, "no iterator or set: give list(..) of it"),
+        ({"sampler": Turns(), "shuffle": True}, "shuffle must be False with a sampler that is"),
+        ({"sampler": Turns(), "world": 2}, "world must be 1 with a sampler that is asked anew"),
+        ({"sampler": Turns(), "seed": 1}, "seed and a sampler that is asked anew are both given"),
+        ({"sampler": Turns(), "tail": "repeat"}, "tail must not be 'repeat' with a sampler"),
+        ({"batch_sampler": [[1]], "sampler": [1]}, "sampler and batch_sampler are both given"),
+        ({"batch_sampler": [[1]], "batch_size": 1}, "batch_size and batch_sampler are both given"),
+        ({"batch_sampler": Turns(9, 2), "tail": "pad"}, "tail and batch_sampler are both given"),
+        ({"batch_sampler": Turns(9, 2), "drop_last": True}, "drop_last and batch_sampler are both"),
+        ({"batch_sampler": Turns(9, 2), "world": 2}, "world must be 1 with a batch_sampler"),
+        ({"batch_sampler": [[1]]}, "config must be given: batch_sampler has no batch_size"),
+        ({"batch_sampler": iter([[1]])}, "batch_sampler must be an iterable of lists"),
         (
             {"sampler": ChunkShuffle(5, 2), "shuffle": True},
             "shuffle must be False with a chunk_shuffle",

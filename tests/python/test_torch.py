@@ -32,6 +32,7 @@ import wavetrain
 torch = pytest.importorskip("torch", reason="torch is not installed")
 zarr = pytest.importorskip("zarr", reason="zarr-python writes the arrays")
 
+import torch.utils.data as samplers  # noqa: E402
 from torch.utils.data import DataLoader, IterableDataset  # noqa: E402
 
 import wavetrain.torch  # noqa: E402
@@ -719,6 +720,106 @@ def test_a_child_is_told_to_make_its_own_and_can(array, config):
 
         assert in_child(child) == 0
         assert drain(batches, data) == tags_of(path, 1)
+
+
+# Samplers of torch, given to the DataLoader of wavetrain. What torch's own gives is right.
+
+
+class Requests:
+    def __init__(self, path):
+        self.samples = list(Order(path)(0))
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, index):
+        return self.samples[index]
+
+
+def seeded(seed=3):
+    return torch.Generator().manual_seed(seed)
+
+
+SAMPLERS = {
+    "sequential": lambda: samplers.SequentialSampler(range(COUNT)),
+    "random": lambda: samplers.RandomSampler(range(COUNT), generator=seeded()),
+    "replacement": lambda: samplers.RandomSampler(
+        range(COUNT), replacement=True, num_samples=9, generator=seeded()
+    ),
+    "subset": lambda: samplers.SubsetRandomSampler(range(3, 17), generator=seeded()),
+    "weighted": lambda: samplers.WeightedRandomSampler(
+        torch.arange(COUNT) * 1.0, 30, generator=seeded()
+    ),
+    "distributed": lambda: samplers.DistributedSampler(range(COUNT), 4, 3, seed=5),
+}
+
+
+def epochs_of_torch(options, count=3):
+    loader = DataLoader(range(COUNT), collate_fn=tuple, **options)
+    found = []
+    for epoch in range(count):
+        sampler = options.get("sampler") or options["batch_sampler"].sampler
+        if hasattr(sampler, "set_epoch"):
+            sampler.set_epoch(epoch)
+        found.append([*loader])
+    return found
+
+
+def epochs_here(loader, data, count=3):
+    found = []
+    for _ in range(count):
+        found.append([])
+        for batch in loader:
+            with batch:
+                check(batch.torch(), torch.tensor(batch.info.tags), data)
+                found[-1].append(batch.info.tags)
+        assert len(found[-1]) == len(loader)
+    return found
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_samplers_of_torch_give_the_batches_that_they_give_torch(array, config, name, drop_last):
+    path, data = array
+    wanted = epochs_of_torch({"sampler": SAMPLERS[name](), "batch_size": 4, "drop_last": drop_last})
+    with wavetrain.DataLoader(
+        Requests(path), sampler=SAMPLERS[name](), drop_last=drop_last, config=config
+    ) as loader:
+        assert epochs_here(loader, data) == wanted
+    wanted = epochs_of_torch(
+        {"batch_sampler": samplers.BatchSampler(SAMPLERS[name](), 5, drop_last)}
+    )
+    with wavetrain.DataLoader(
+        Requests(path),
+        batch_sampler=samplers.BatchSampler(SAMPLERS[name](), 5, drop_last),
+        config=config,
+    ) as loader:
+        assert epochs_here(loader, data, 1) == wanted[:1]
+
+
+def test_a_place_of_a_random_sampler_wants_its_generator_as_it_was(array, config):
+    path, data = array
+    generator = seeded()
+    options = {"sampler": samplers.RandomSampler(range(COUNT), generator=generator)}
+    with wavetrain.DataLoader(Requests(path), config=config, **options) as loader:
+        epochs_here(loader, data, 1)
+        kept, batches = generator.get_state(), iter(loader)
+        next(batches).release()
+        place, rest = loader.state_dict(), []
+        for batch in batches:
+            with batch:
+                rest.append(batch.info.tags)
+    with wavetrain.DataLoader(Requests(path), config=config, **options) as loader:
+        generator.manual_seed(3)
+        with pytest.raises(ValueError, match="restore its generator"):
+            loader.load_state_dict(place)
+        generator.set_state(kept)
+        loader.load_state_dict(place)
+        found = []
+        for batch in loader:
+            with batch:
+                found.append(batch.info.tags)
+        assert found == rest
 
 
 # The example.
