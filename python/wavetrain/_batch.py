@@ -19,25 +19,7 @@ KDL_CPU, KDL_CUDA = 1, 2
 VIEW_BYTES = ctypes.sizeof(_native.BatchView)
 GIVEN_BACK = (_native.OK, _native.CUDA)  # of release
 LEGACY_STREAM = 1  # the driver's number of the legacy default stream
-
-# numpy's name of a type; bfloat16 is of ml_dtypes, raw bytes have an axis more.
-NUMPY = {
-    Dtype.F32: "f4",
-    Dtype.F16: "f2",
-    Dtype.I32: "i4",
-    Dtype.I64: "i8",
-    Dtype.U8: "u1",
-    Dtype.I8: "i1",
-    Dtype.U16: "u2",
-    Dtype.I16: "i2",
-    Dtype.U32: "u4",
-    Dtype.U64: "u8",
-    Dtype.F64: "f8",
-    Dtype.BOOL: "?",
-    Dtype.C64: "c8",
-    Dtype.C128: "c16",
-    Dtype.RAW: "u1",
-}
+RAW_AS = "u1"  # raw bytes have an axis more in numpy
 
 
 class DLTensor(ctypes.Structure):
@@ -286,16 +268,14 @@ class Taken(Owned):
         numpy: Any = importlib.import_module("numpy")
         view = self._view()
         dtype, shape = Dtype(view.dtype), tuple(view.shape[: view.rank])
-        kind: Any
-        if dtype is Dtype.BF16:
-            try:
-                kind = importlib.import_module("ml_dtypes").bfloat16
-            except ImportError as error:
-                raise BufferError("numpy has no bfloat16: pip install ml_dtypes") from error
-        else:
-            kind = NUMPY[dtype]
+        kind: Any = RAW_AS
         if dtype is Dtype.RAW:
             shape = (*shape, view.dtype_bytes)
+        else:
+            try:
+                kind = dtype.dtype
+            except TypeError as error:
+                raise BufferError(str(error)) from error
         return numpy.frombuffer(self.buffer(), kind).reshape(shape)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import enum
+import importlib
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -60,6 +61,46 @@ class Dtype(enum.IntEnum):
             return _border.choice("dtype", value, cls)
         except ValueError as error:
             raise ValueError(f"unknown dtype: {value!r}") from error
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of numpy, so that numpy takes a Dtype: numpy.zeros(shape, info.dtype).
+        TypeError for RAW, and for BF16 without ml_dtypes.
+
+        >>> Dtype.U16.dtype
+        dtype('uint16')
+        """
+        if self is Dtype.RAW:
+            raise TypeError(
+                "Dtype.RAW is not a type of numpy: its elements are Config.dtype_bytes bytes, so "
+                "give numpy an axis of them more, as batch.numpy() has, and 'uint8'"
+            )
+        numpy: Any = importlib.import_module("numpy")
+        if self is not Dtype.BF16:
+            return numpy.dtype(NUMPY[self])
+        try:
+            return numpy.dtype(importlib.import_module("ml_dtypes").bfloat16)
+        except ImportError as error:
+            raise TypeError("numpy has no bfloat16: pip install ml_dtypes") from error
+
+
+# numpy's name of a type. bfloat16 is of ml_dtypes; raw bytes have no type of their own.
+NUMPY = {
+    Dtype.F32: "f4",
+    Dtype.F16: "f2",
+    Dtype.I32: "i4",
+    Dtype.I64: "i8",
+    Dtype.U8: "u1",
+    Dtype.I8: "i1",
+    Dtype.U16: "u2",
+    Dtype.I16: "i2",
+    Dtype.U32: "u4",
+    Dtype.U64: "u8",
+    Dtype.F64: "f8",
+    Dtype.BOOL: "?",
+    Dtype.C64: "c8",
+    Dtype.C128: "c16",
+}
 
 
 class Backend(enum.IntEnum):

@@ -18,8 +18,8 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from wavetrain import _lent, _native
-from wavetrain._batch import LAYOUTS, NUMPY, python
-from wavetrain._config import Dtype
+from wavetrain._batch import LAYOUTS, python
+from wavetrain._config import NUMPY, Dtype
 from wavetrain._owned import Owned
 
 VALUE_BYTES = 64  # that are copied, as wavetrain.h says of WAVETRAIN_BOX_VALUE
@@ -29,7 +29,7 @@ WRITABLE = 1  # PyBUF_WRITABLE
 READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
 # By kind and bytes, as __array_interface__ has them. Times are their int64 bits, as everywhere.
 TYPES = {
-    **{name: dtype for dtype, name in NUMPY.items() if dtype is not Dtype.RAW},
+    **{name: dtype for dtype, name in NUMPY.items()},
     "b1": Dtype.BOOL,
     "M8": Dtype.I64,
     "m8": Dtype.I64,

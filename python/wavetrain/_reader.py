@@ -20,9 +20,8 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from wavetrain import _native
-from wavetrain._batch import NUMPY
 from wavetrain._causes import explained
-from wavetrain._config import Backend, Config, Dtype
+from wavetrain._config import NUMPY, Backend, Config, Dtype
 from wavetrain._errors import BudgetExceeded, InvalidArgument, NotFound, ShutdownError
 from wavetrain._fed import Fed, target
 from wavetrain._info import array_info
@@ -36,7 +35,7 @@ from wavetrain._stores import files_and_uris, uris_of
 from wavetrain._table import Fields
 from wavetrain._window import BOX_BYTES, FORMATS, PLACED, PLACED_AT, ZEROS
 
-BYTES = {Dtype.BF16: 2, Dtype.BOOL: 1} | {
+BYTES = {Dtype.BF16: 2, Dtype.BOOL: 1, Dtype.RAW: 1} | {
     dtype: int(name[1:]) for dtype, name in NUMPY.items() if name[1:]
 }
 SLICE_S = 0.5  # the first part of a wait of the main thread; the next is twice as long
@@ -344,14 +343,12 @@ def closed(walks: list[Any] | None, shape: tuple[int, ...]) -> list[Any]:
 
 def empty(shape: tuple[int, ...], dtype: Dtype, itemsize: int) -> Any:
     numpy: Any = importlib.import_module("numpy")
-    if dtype is Dtype.BF16:
-        try:
-            return numpy.empty(shape, importlib.import_module("ml_dtypes").bfloat16)
-        except ImportError as error:
-            raise BufferError(
-                "numpy has no bfloat16: pip install ml_dtypes, or give out"
-            ) from error
-    return numpy.empty(shape, f"V{itemsize}" if dtype is Dtype.RAW else NUMPY[dtype])
+    if dtype is Dtype.RAW:
+        return numpy.empty(shape, f"V{itemsize}")
+    try:
+        return numpy.empty(shape, dtype.dtype)
+    except TypeError as error:
+        raise BufferError(f"{error}, or give out") from error
 
 
 def check_type(to: Fed, dtype: Dtype, itemsize: int) -> None:

@@ -8,7 +8,6 @@ import numpy
 import pytest
 
 import wavetrain
-from wavetrain._batch import NUMPY
 
 MARGIN = 24  # to which an array goes on outside of itself
 FILL = 3
@@ -53,7 +52,7 @@ class Store:
 
     def read(self, box: wavetrain.Box, field: wavetrain.Field) -> numpy.ndarray:
         """The elements of a box, in the order of its axes."""
-        data = self.data[Path(box.uri).name].astype(NUMPY[field.dtype])
+        data = self.data[Path(box.uri).name].astype(field.dtype.dtype)
         mode, margin = field.pad_mode.name.lower(), 0
         if mode != "none" and data.ndim:
             margin = MARGIN
@@ -73,7 +72,7 @@ class Store:
         for number, field in enumerate(config.fields):
             blank = 0 if field.pad_value is None else field.pad_value
             shape = (len(samples), *field.sample_shape)
-            batch = made[field.name] = numpy.full(shape, blank, NUMPY[field.dtype])
+            batch = made[field.name] = numpy.full(shape, blank, field.dtype.dtype)
             for row, sample in enumerate(samples):
                 for box in sample.boxes:
                     if box.field in (number, field.name):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import importlib.util
+import sys
 import threading
 
 import numpy
@@ -151,6 +152,23 @@ def test_bfloat16_is_that_of_ml_dtypes_and_torch(cube, pipeline):
         tensor = torch.from_dlpack(batch)
         assert tensor.dtype is torch.bfloat16
         numpy.testing.assert_array_equal(tensor.float().numpy(), expected.astype("f4"))
+
+
+@pytest.mark.parametrize("dtype", [each for each in wavetrain.Dtype if each.name != "RAW"])
+def test_numpy_takes_a_dtype_and_makes_the_type_of_the_batch(dtype):
+    if dtype is wavetrain.Dtype.BF16:
+        pytest.importorskip("ml_dtypes", reason="there is no ml_dtypes here")
+    made = numpy.zeros(3, dtype)
+    assert wavetrain.Dtype.coerce(made.dtype) is dtype and made.dtype == dtype
+    assert numpy.ones(3, "u1").astype(dtype).dtype == made.dtype == dtype.dtype
+
+
+def test_a_dtype_that_numpy_has_not_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(TypeError, match="numpy has no bfloat16: pip install ml_dtypes"):
+        numpy.zeros(3, wavetrain.Dtype.BF16)
+    with pytest.raises(TypeError, match=r"Dtype\.RAW is not a type of numpy.*batch\.numpy\(\)"):
+        numpy.zeros(3, wavetrain.Dtype.RAW)
 
 
 def test_a_ninth_tensor_is_try_again(batch):
