@@ -17,6 +17,8 @@ callbacks and iterables give.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from wavetrain._arrays import Arrays, SourceInfo
 from wavetrain._batch import Batch, BatchField, BatchInfo
 from wavetrain._config import (
@@ -72,6 +74,7 @@ from wavetrain._sample import Box, Sample
 from wavetrain._stats import Metric, Stats
 from wavetrain._stores import StoreFiles, store
 from wavetrain._table import Column
+from wavetrain._words import PACKAGE, fix_of
 
 __version__ = version()
 
@@ -137,3 +140,8 @@ __all__ = [
     "set_log_quiet",
     "store",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        raise AttributeError(f"wavetrain has no {name}: {fix_of(name, __all__, PACKAGE, __name__)}")

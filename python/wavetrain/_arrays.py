@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from wavetrain import _border, _interrupts, _native
 from wavetrain._absence import doubt_of, handled, not_read
 from wavetrain._batch import python
-from wavetrain._border import I64_MAX
+from wavetrain._border import I64_MAX, short
 from wavetrain._callbacks import callback
 from wavetrain._causes import Causes
 from wavetrain._config import Coerced, Dtype, dtype_field
@@ -147,7 +147,7 @@ class ArraysHook:
         with _interrupts.heard():
             info: Any = self.arrays.describe(name)
         if not isinstance(info, SourceInfo):
-            raise TypeError(f"describe must give a wavetrain.SourceInfo (got {info!r})")
+            raise TypeError(f"describe must give a wavetrain.SourceInfo (got {short(info)})")
         if len(self.infos) >= INFOS_MAX:
             self.infos.clear()
         self.infos[name] = info
@@ -193,11 +193,11 @@ def element(name: str, value: Any, dtype: Dtype, dtype_bytes: int) -> bytes:
     if dtype is Dtype.RAW:
         made = bytes(dtype_bytes) if value == 0 else value
         if not isinstance(made, bytes) or len(made) != dtype_bytes:
-            raise ValueError(f"{name} must be {dtype_bytes} bytes, or 0 (got {value!r})")
+            raise ValueError(f"{name} must be {dtype_bytes} bytes, or 0 (got {short(value)})")
         return made
     number = feed(value)
     if not isinstance(number, Number):
-        raise TypeError(f"{name} must be a number (got {value!r})")
+        raise TypeError(f"{name} must be a number (got {short(value)})")
     try:
         found, packed = number.to(dtype)
     except ValueError as error:
@@ -209,7 +209,7 @@ def element(name: str, value: Any, dtype: Dtype, dtype_bytes: int) -> bytes:
     upper = struct.unpack("=I", struct.pack("=f", real))[0] >> 16
     (exact,) = struct.unpack("=f", struct.pack("=I", upper << 16))
     if exact != real and not math.isnan(real):
-        raise ValueError(f"{name} must be a number of bfloat16 (got {value!r})")
+        raise ValueError(f"{name} must be a number of bfloat16 (got {short(value)})")
     return struct.pack("=H", upper)
 
 
@@ -220,12 +220,14 @@ def write(given: Any, info: SourceInfo, shape: tuple[int, ...], target: tuple[in
         packed = element("the element", array, info.dtype, 0)
         array = Fed(info.dtype, len(packed), (), (), packed)
     if not isinstance(array, Fed):
-        raise TypeError(f"read must give an array (got {given!r})")
+        raise TypeError(f"read must give an array (got {short(given)})")
     address, size = target
     is_wanted = (array.shape, array.dtype) == (shape, info.dtype)
     if not is_wanted or math.prod(shape) * array.itemsize != size:
         wanted = " x ".join(map(str, shape)) or "one"
-        raise ValueError(f"read must give <{wanted} {info.dtype.name.lower()}> (got {array!r})")
+        raise ValueError(
+            f"read must give <{wanted} {info.dtype.name.lower()}> (got {short(array)})"
+        )
     if isinstance(array.data, bytes):
         ctypes.memmove(address, array.data, size)
     elif array.strides == row_major(shape, array.itemsize):

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, cast
 
-from wavetrain._border import whole
+from wavetrain._border import short, whole
 from wavetrain._config import Dtype
 from wavetrain._fed import Fed, feed
 from wavetrain._native import RANK_MAX
@@ -74,7 +74,7 @@ def kind_of(source: Any) -> str:
         return "fed"
     if not callable(source):
         if not isinstance(source, Iterable):
-            raise TypeError(f"source must be a callable, an iterable or None (got {source!r})")
+            raise TypeError(f"source must be a callable, an iterable or None (got {short(source)})")
         return "iterator" if isinstance(source, Iterator) else "iterable"
     call: Any = getattr(source, "__call__", source)  # noqa: B004 (of an object, its method)
     if inspect.isgeneratorfunction(source) or inspect.isgeneratorfunction(call):
@@ -98,7 +98,9 @@ def wanted_of(dtype: Any, ndim: Any, layout: Any, count: int) -> list[tuple[Dtyp
         if isinstance(given, (list, tuple)):
             items = [*cast("Iterable[Any]", given)]
         if len(items) > count:
-            raise ValueError(f"{name} must have an item for each field, {count} (got {given!r})")
+            raise ValueError(
+                f"{name} must have an item for each field, {count} (got {short(given)})"
+            )
         return [*items, *[None] * (count - len(items))]
 
     wanted = list[tuple[Dtype | None, Any]]()
@@ -108,7 +110,9 @@ def wanted_of(dtype: Any, ndim: Any, layout: Any, count: int) -> list[tuple[Dtyp
         rank = None if axes is None else whole("ndim", axes, 0, RANK_MAX)
         if letters is not None:
             if not isinstance(letters, str) or len(set(letters)) != len(letters):
-                raise ValueError(f"layout must be a str of different letters (got {letters!r})")
+                raise ValueError(
+                    f"layout must be a str of different letters (got {short(letters)})"
+                )
             if rank not in (None, len(letters)):
                 raise ValueError(f"ndim must be {len(letters)}, as layout {letters!r} (got {rank})")
             rank = len(letters)

@@ -6,14 +6,16 @@ import ctypes
 import dataclasses
 import importlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wavetrain import _border, _native
+from wavetrain._border import short
 from wavetrain._callbacks import callback
 from wavetrain._config import Backend, Dtype
-from wavetrain._errors import Status
+from wavetrain._errors import InvalidArgument, ShutdownError, Status
 from wavetrain._library import call_on, last_failure, library
 from wavetrain._owned import Owned
+from wavetrain._words import BATCH, fix_of
 
 KDL_CPU, KDL_CUDA = 1, 2
 VIEW_BYTES = ctypes.sizeof(_native.BatchView)
@@ -145,7 +147,15 @@ class Taken(Owned):
 
     def _view(self) -> _native.BatchView:
         view = _native.BatchView(struct_size=VIEW_BYTES)
-        call_on("batch_info", self._loader, self.handle, self._number, ctypes.byref(view))
+        try:
+            call_on("batch_info", self._loader, self.handle, self._number, ctypes.byref(view))
+        except InvalidArgument:
+            if self.handle.value:
+                raise
+            raise InvalidArgument(
+                "this batch was released: read it before release() or the end of its with, or keep "
+                "batch.numpy() or batch.torch(), which stay valid"
+            ) from None
         return view
 
     @property
@@ -214,6 +224,12 @@ class Taken(Owned):
         without Config.digest."""
         return self._view().digest
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            fix = fix_of(name, [each for each in dir(self) if each[0] != "_"], BATCH, "Batch")
+            raise AttributeError(f"a batch has no {name}: {fix}", name=name, obj=self)
+
     def __dlpack_device__(self) -> tuple[int, int]:
         device = self._view().device
         return (KDL_CPU, 0) if device < 0 else (KDL_CUDA, device)
@@ -247,6 +263,11 @@ class Taken(Owned):
         what = "dlpack" if is_versioned else "dlpack_legacy"
         function = getattr(library(), f"wavetrain_{what}")
         status = function(self._loader, self.handle, self._number, stream, ctypes.byref(tensor))
+        if status == _native.SHUTDOWN:
+            raise ShutdownError(
+                f"{what}: the pipeline of this batch is closed, or of the process that this one "
+                "was forked from: take batch.numpy() or batch.torch() before close()"
+            )
         if status != _native.OK or not tensor.value:
             raise last_failure(what, status, self._loader)
         return tensor.value
@@ -339,14 +360,17 @@ class Batch(Taken):
             last = max(1, len(self._fields)) - 1
             return BatchField(self, _border.whole("field", field, 0, last))
         if field not in self._fields:
-            names = ", ".join(map(repr, self._fields)) or "none with a name"
+            names = ", ".join(map(repr, self._fields)) or "one tensor: Config.fields names several"
             raise KeyError(f"there is no field {field!r}: the batch has {names}")
         return BatchField(self, self._fields.index(field))
 
     def __getitem__(self, name: str) -> BatchField:
         given: Any = name
         if not isinstance(given, str):
-            raise TypeError(f"a batch is indexed by the name of a field (got {given!r})")
+            raise TypeError(
+                "a batch is indexed by the name of a field: batch.numpy()[0] is its first sample, "
+                f"and batch.field(0) its first field (got {short(given)})"
+            )
         return self.field(name)
 
     def __iter__(self) -> Iterator[BatchField]:

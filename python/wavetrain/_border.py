@@ -11,6 +11,7 @@ import math
 import numbers
 import operator
 import os
+import reprlib
 import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Any, SupportsFloat, TypeVar, cast
@@ -26,18 +27,52 @@ Choice = TypeVar("Choice", bound=enum.IntEnum)
 Axis = TypeVar("Axis")
 
 
+class Short(reprlib.Repr):
+    """What an error shows of a value: never all of a list or an array."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = 200
+        self.maxlevel = 3
+
+    def repr1(self, x: Any, level: int) -> str:
+        extents, kind = (attribute_of(x, name) for name in ("shape", "dtype"))
+        is_own = type(x).__module__.startswith("wavetrain.")  # whose repr is short
+        if isinstance(extents, tuple) and extents and kind is not None and not is_own:
+            sizes = " x ".join(map(str, cast("tuple[Any, ...]", extents)))
+            return f"an array of {sizes} {kind}"
+        if isinstance(x, int) and x.bit_length() > 128:
+            return f"an int of {x.bit_length()} bits"
+        return super().repr1(x, level)
+
+
+def attribute_of(value: Any, name: str) -> Any:
+    """Of an object of others, whose properties may raise; None without it."""
+    with contextlib.suppress(Exception):
+        return getattr(value, name, None)
+    return None
+
+
+SHORT, SHORT_MAX = Short(), 300
+
+
+def short(value: Any) -> str:
+    text = SHORT.repr(value)
+    return text if len(text) <= SHORT_MAX else f"{text[:SHORT_MAX]}.."
+
+
 def whole(name: str, value: Any, low: int, high: int) -> int:
     """`value` as an int of low to high: an int, or what stands for one, such as numpy's."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be a whole number (got {value!r})")
+        raise TypeError(f"{name} must be a whole number (got {short(value)})")
     try:
         number = operator.index(value)
     except TypeError as error:  # an array has the method and is no number
-        raise TypeError(f"{name} must be a whole number (got {value!r})") from error
+        raise TypeError(f"{name} must be a whole number (got {short(value)})") from error
     if number < low:
-        raise ValueError(f"{name} must be >= {low} (got {number})")
+        raise ValueError(f"{name} must be >= {low} (got {short(number)})")
     if number > high:
-        raise ValueError(f"{name} must be <= {high} (got {number})")
+        raise ValueError(f"{name} must be <= {high} (got {short(number)})")
     return number
 
 
@@ -49,7 +84,7 @@ def word(name: str, value: Any) -> int:
 def axes(name: str, given: Any, low: int, axis_of: Callable[[int, Any], Axis]) -> tuple[Axis, ...]:
     """What `axis_of` makes of each axis; not more are looked at than there may be."""
     if not isinstance(given, Iterable):
-        raise TypeError(f"{name} must be a sequence, an item per axis (got {given!r})")
+        raise TypeError(f"{name} must be a sequence, an item per axis (got {short(given)})")
     items = cast("Iterable[Any]", given)
     made = tuple([axis_of(axis, item) for axis, item in zip(range(_native.RANK_MAX + 1), items)])
     whole(f"the number of axes of {name}", len(made), low, _native.RANK_MAX)
@@ -60,7 +95,7 @@ def flag(name: str, value: Any) -> bool:
     """True or False, also numpy's."""
     if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
         return bool(value)
-    raise TypeError(f"{name} must be True or False (got {value!r})")
+    raise TypeError(f"{name} must be True or False (got {short(value)})")
 
 
 def real(name: str, value: Any) -> float:
@@ -68,19 +103,21 @@ def real(name: str, value: Any) -> float:
     is_complex = isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real)
     is_text = isinstance(value, (bool, str, bytes))
     if is_complex or is_text or not isinstance(value, SupportsFloat):
-        raise TypeError(f"{name} must be a number (got {value!r})")
+        raise TypeError(f"{name} must be a number (got {short(value)})")
     if hasattr(value, "__index__"):
         return float(whole(name, value, -EXACT_MAX, EXACT_MAX))
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{name} must be a number that fits a float (got {value!r})") from error
+        raise ValueError(
+            f"{name} must be a number that fits a float (got {short(value)})"
+        ) from error
 
 
 def finite(name: str, value: Any) -> float:
     number = real(name, value)
     if not math.isfinite(number):
-        raise ValueError(f"{name} must be finite (got {number})")
+        raise ValueError(f"{name} must be finite (got {short(number)})")
     return number
 
 
@@ -95,24 +132,24 @@ def choice(name: str, value: Any, choices: type[Choice]) -> Choice:
         with contextlib.suppress(TypeError, ValueError):  # an array is no number, 99 no choice
             return choices(operator.index(value))
     names = ", ".join(repr(member.name.lower()) for member in choices)
-    raise ValueError(f"{name} must be one of {names} (got {value!r})")
+    raise ValueError(f"{name} must be one of {names} (got {short(value)})")
 
 
 def path(name: str, value: Any) -> str:
     """A path or uri that C can read."""
     if isinstance(value, bytes) or not isinstance(value, (str, os.PathLike)):
-        raise TypeError(f"{name} must be a str or a path (got {value!r})")
+        raise TypeError(f"{name} must be a str or a path (got {short(value)})")
     text = os.fspath(cast("os.PathLike[Any]", value))
     if not isinstance(text, str):
-        raise TypeError(f"{name} must be a path of text (got {value!r})")
+        raise TypeError(f"{name} must be a path of text (got {short(value)})")
     if not text:
         raise ValueError(f"{name} must not be empty")
     if "\0" in text:
-        raise ValueError(f"{name} must have no NUL (got {text!r})")
+        raise ValueError(f"{name} must have no NUL (got {short(text)})")
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        raise ValueError(f"{name} must be UTF-8 (got {text!r})") from error
+        raise ValueError(f"{name} must be UTF-8 (got {short(text)})") from error
     if size > _native.URI_BYTES_MAX:
         raise ValueError(f"{name} must have <= {_native.URI_BYTES_MAX} bytes (got {size})")
     return text
@@ -121,16 +158,16 @@ def path(name: str, value: Any) -> str:
 def label(name: str, value: Any, size_max: int) -> str:
     """A name of something: printable, and no path."""
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be a str (got {value!r})")
+        raise TypeError(f"{name} must be a str (got {short(value)})")
     if not value or "/" in value or any(unicodedata.category(each) == "Cc" for each in value):
         raise ValueError(
             f"{name} must be 1 or more characters, none of them '/' or a control "
-            f"character (got {value!r})"
+            f"character (got {short(value)})"
         )
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:
-        raise ValueError(f"{name} must be UTF-8 (got {value!r})") from error
+        raise ValueError(f"{name} must be UTF-8 (got {short(value)})") from error
     if size > size_max:
         raise ValueError(f"{name} must have <= {size_max} bytes (got {size})")
     return value
@@ -147,4 +184,4 @@ def methods(name: str, value: Any, *calls: str) -> None:
     """An object with these methods; a class is none."""
     for each in calls:
         if isinstance(value, type) or not callable(getattr(value, each.partition("(")[0], None)):
-            raise TypeError(f"{name} must have {' and '.join(calls)} (got {value!r})")
+            raise TypeError(f"{name} must have {' and '.join(calls)} (got {short(value)})")

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar, cast, overload
 
 from wavetrain import _border, _native
-from wavetrain._border import I32_MAX, U64_MAX
+from wavetrain._border import I32_MAX, U64_MAX, short
 from wavetrain._library import library
 from wavetrain._settings import LIMITS
+from wavetrain._words import CONFIG, knows
 
 Given = TypeVar("Given")
 Stored = TypeVar("Stored")
@@ -51,8 +52,8 @@ class Dtype(enum.IntEnum):
         """
         # numpy.dtype("u2") prints "uint16", numpy.uint16 is named so, torch.uint16 has its module.
         word = str(getattr(value, "__name__", value)).upper().rpartition(".")[2]
-        for long, short in (("COMPLEX", "C"), ("FLOAT", "F"), ("UINT", "U"), ("INT", "I")):
-            word = word.replace(long, short)
+        for long, brief in (("COMPLEX", "C"), ("FLOAT", "F"), ("UINT", "U"), ("INT", "I")):
+            word = word.replace(long, brief)
         if isinstance(value, cls):
             return value
         if word in cls.__members__:
@@ -60,7 +61,7 @@ class Dtype(enum.IntEnum):
         try:
             return _border.choice("dtype", value, cls)
         except ValueError as error:
-            raise ValueError(f"unknown dtype: {value!r}") from error
+            raise ValueError(f"unknown dtype: {short(value)}") from error
 
     @property
     def dtype(self) -> Any:
@@ -207,6 +208,7 @@ def dtype_field(value: Any) -> Dtype:
         raise ValueError(text) from error
 
 
+@knows({"shape": CONFIG["shape"]})
 @dataclasses.dataclass(frozen=True)
 class Field:
     """A tensor of each batch, [samples, *sample_shape], and what it is made like: an image, its
@@ -245,6 +247,7 @@ def number(name: str, default: int | None = None, most: int | None = None) -> An
     )
 
 
+@knows(CONFIG)
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
     """All that a pipeline is told, fixed when it opens: nothing grows after that. What does not fit
@@ -438,7 +441,9 @@ class Config:
         self._check_numa()
         latency: Any = self.metadata_latency
         if latency is not None and not isinstance(latency, LatencyModel):
-            raise TypeError(f"metadata_latency must be a LatencyModel or None (got {latency!r})")
+            raise TypeError(
+                f"metadata_latency must be a LatencyModel or None (got {short(latency)})"
+            )
 
     def _keep(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -474,15 +479,17 @@ class Config:
 def fields_of(given: Any) -> tuple[Field, ...]:
     """The table of fields, whose names differ."""
     if not isinstance(given, Iterable) or isinstance(given, (str, bytes, dict)):
-        raise TypeError(f"fields must be a sequence of wavetrain.Field (got {given!r})")
+        raise TypeError(f"fields must be a sequence of wavetrain.Field (got {short(given)})")
     items = cast("Iterable[Any]", given)
     fields = tuple(itertools.islice(items, _native.FIELDS_MAX + 1))
     names = set[str]()
     for number, field in enumerate(fields):
         if not isinstance(field, Field):
-            raise TypeError(f"fields[{number}] must be a wavetrain.Field (got {field!r})")
+            raise TypeError(f"fields[{number}] must be a wavetrain.Field (got {short(field)})")
         if field.name in names:
-            raise ValueError(f"fields[{number}] must have a name of its own (got {field.name!r})")
+            raise ValueError(
+                f"fields[{number}] must have a name of its own (got {short(field.name)})"
+            )
         names.add(field.name)
     _border.whole("the number of fields", len(fields), 0, _native.FIELDS_MAX)
     return fields

@@ -6,6 +6,7 @@ from ctypes import byref
 from typing import TYPE_CHECKING, NamedTuple
 
 from wavetrain import _native
+from wavetrain._border import short
 from wavetrain._dice import room
 from wavetrain._grids import Boxes, Grids
 
@@ -34,7 +35,7 @@ def cost(epoch: Epoch, boxes: Boxes | Grids) -> Cost:
     if epoch.chunk_shuffle is None:
         raise ValueError("epoch must have a chunk_shuffle=ChunkShuffle(run, window)")
     if epoch.samples is not None or epoch.n != len(grids):
-        raise ValueError(f"epoch must be of the {len(grids)} boxes (got {epoch!r})")
+        raise ValueError(f"epoch must be of the {len(grids)} boxes (got {short(epoch)})")
     found, words = _native.Cost(), room(4096)
     own = (grids.records, grids.ends, len(grids.grids))
     while (answer := epoch.ask("cost", *own, words, len(words), byref(found))) == 0:

@@ -17,15 +17,17 @@ from typing import Any, cast
 
 from wavetrain import _table
 from wavetrain._batch import Batch
-from wavetrain._border import U64_MAX, flag, whole
+from wavetrain._border import U64_MAX, flag, short, whole
 from wavetrain._config import Config
 from wavetrain._errors import EndOfStream, PoolStarved, ShutdownError, TryAgain
 from wavetrain._owned import Owned
 from wavetrain._pipeline import Pipeline
 from wavetrain._sample import Sample
-from wavetrain._samplers import Resampled, check_reach, is_for_epochs, resampled
+from wavetrain._samplers import Resampled, check_reach, is_for_epochs, resampled, subset_of
+from wavetrain._settings import LIMITS
 from wavetrain._stores import files_and_uris
-from wavetrain.epoch import ChunkShuffle, Draw, Epoch, Place, State, Subset, Table, named_of
+from wavetrain._words import LOADER, knows
+from wavetrain.epoch import ChunkShuffle, Draw, Epoch, Place, State, Table, named_of
 
 SIZE_MAX = 1 << 20  # samples of a batch
 DEALT_AT_ONCE = 4096  # samples, so that a call of the library costs next to nothing for each
@@ -78,13 +80,15 @@ class Asked:
         can_ask = callable(self.at_place) or hasattr(dataset, "__getitem__")
         can_ask = can_ask or callable(self.boxes)
         if not isinstance(dataset, Sized) or not can_ask:
-            raise TypeError(f"dataset must have len(dataset) and dataset[index] (got {dataset!r})")
+            raise TypeError(
+                f"dataset must have len(dataset) and dataset[index] (got {short(dataset)})"
+            )
         self.dataset: Any = dataset
 
     def sample(self, index: int, place: Place) -> Sample:
         sample = self.at_place(index, place) if self.at_place else self.dataset[index]
         if not isinstance(sample, Sample):
-            raise TypeError(f"dataset[{index}] must be a wavetrain.Sample (got {sample!r})")
+            raise TypeError(f"dataset[{index}] must be a wavetrain.Sample (got {short(sample)})")
         return sample
 
     def samples(self, order: Epoch, is_whole_only: bool, run: Run) -> Iterator[Sample]:
@@ -145,6 +149,7 @@ def dealt(
             )
 
 
+@knows(LOADER)
 class DataLoader:
     """Batches of a data set of requests, epoch by epoch::
 
@@ -186,8 +191,10 @@ class DataLoader:
     transforms: a callable that takes the batch, or a list of them, each of which takes what the one
         before returned; what the last one returns comes out. `lambda batch: batch.torch()` does.
     config: of the pipeline, with batch_size in the place of its samples_per_batch. None: f32, of
-        the extents of the first sample, with caps that fit its array. What others call num_workers
-        and prefetch are n_decode_threads and n_batch_slots there.
+        the extents of the first sample, with caps that fit its array.
+    num_workers: threads that decode, 1 or more: n_decode_threads of config, in its place.
+    prefetch: batches that are loaded ahead of the one that is used: n_batch_slots of config is one
+        more.
     map_uncompressed: as Config's, in its place.
     rank, world: which share of each epoch, of how many.
     files, fit: as Pipeline has them.
@@ -219,6 +226,8 @@ class DataLoader:
         transforms: Callable[[Any], Any] | Iterable[Callable[[Any], Any]] | None = None,
         config: Config | None = None,
         map_uncompressed: bool | None = None,
+        num_workers: int | None = None,
+        prefetch: int | None = None,
         rank: int | None = None,
         world: int | None = None,
         files: Any = None,
@@ -226,7 +235,7 @@ class DataLoader:
     ) -> None:
         self._asked = Asked(dataset)
         if config is not None and not isinstance(cast("Any", config), Config):
-            raise TypeError(f"config must be a wavetrain.Config (got {config!r})")
+            raise TypeError(f"config must be a wavetrain.Config (got {short(config)})")
         self._files, self._fit = files_and_uris(files, fit)
         self._transforms = transforms_of(transforms)
         size = None if config is None else config.samples_per_batch
@@ -246,8 +255,8 @@ class DataLoader:
         self._order = order_of(sampler, batch_sampler, len(dataset), size, given)
         self._drop_last = self._order.tail == "drop"
         self._config = self._config_of(config)
-        if map_uncompressed is not None:
-            self._config = dataclasses.replace(self._config, map_uncompressed=map_uncompressed)
+        changes = changes_of(map_uncompressed, num_workers, prefetch)
+        self._config = dataclasses.replace(self._config, **changes)
         self._pipeline: Pipeline | None = None
         self._run: Run | None = None
         self._is_clean, self._is_closed = True, False
@@ -516,8 +525,27 @@ def transforms_of(given: Any) -> list[Callable[[Any], Any]]:
         made = list(cast("Iterable[Any]", given))
     for number, transform in enumerate(made):
         if not callable(transform):
-            raise TypeError(f"transforms[{number}] must be callable (got {transform!r})")
+            raise TypeError(f"transforms[{number}] must be callable (got {short(transform)})")
     return made
+
+
+def changes_of(map_uncompressed: Any, num_workers: Any, prefetch: Any) -> dict[str, Any]:
+    """What arguments of a loader put in the place of fields of its config."""
+    changes: dict[str, Any] = {}
+    if map_uncompressed is not None:
+        changes["map_uncompressed"] = map_uncompressed
+    if num_workers is not None:
+        most = LIMITS["n_decode_threads"][2]
+        if whole("num_workers", num_workers, 0, most) == 0:
+            raise ValueError(
+                "num_workers must be >= 1 (got 0): a pipeline always has threads of its own, as "
+                "many as CPUs if num_workers is left out"
+            )
+        changes["n_decode_threads"] = num_workers
+    if prefetch is not None:
+        most = LIMITS["n_batch_slots"][2] - 1
+        changes["n_batch_slots"] = whole("prefetch", prefetch, 1, most) + 1
+    return changes
 
 
 def size_of_batches(given: Any, size: int | None, sampler: Any, batch_size: Any) -> int:
@@ -528,7 +556,7 @@ def size_of_batches(given: Any, size: int | None, sampler: Any, batch_size: Any)
     if not is_for_epochs(given):
         raise TypeError(
             "batch_sampler must be an iterable of lists of numbers, which can be iterated anew in "
-            f"each epoch: give a list of an iterator (got {given!r})"
+            f"each epoch: give a list of an iterator (got {short(given)})"
         )
     own = getattr(given, "batch_size", None)
     own = size if own is None else own
@@ -581,6 +609,6 @@ def samples_of(sampler: Any, count: int) -> tuple[int | Table | Draw, ChunkShuff
         raise TypeError(
             "sampler must be numbers of samples that can be iterated anew in each epoch (a list, a "
             "sampler of torch, no iterator or set: give list(..) of it), or of wavetrain.epoch: "
-            f"Epoch, ChunkShuffle, Subset, Weighted, .. (got {sampler!r})"
+            f"Epoch, ChunkShuffle, Subset, Weighted, .. (got {short(sampler)})"
         )
-    return Subset(cast("Iterable[int]", sampler)), None
+    return subset_of("sampler", sampler), None

@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from wavetrain import _lent, _native
 from wavetrain._batch import LAYOUTS, python
+from wavetrain._border import short
 from wavetrain._config import NUMPY, Dtype
 from wavetrain._owned import Owned
 
@@ -74,7 +75,7 @@ class Number:
         """Its bytes in that type, or in one that the library casts to it. A whole number comes out
         as it is; a float is rounded where the field has floats, as all of its elements are."""
         given: Any = self.value
-        wrong = ValueError(f"a number must be one of {dtype.name.lower()} (got {given!r})")
+        wrong = ValueError(f"a number must be one of {dtype.name.lower()} (got {short(given)})")
         if dtype is Dtype.RAW:
             raise wrong
         code = NUMBERS.get(dtype, "d")
@@ -251,7 +252,7 @@ def scalar(given: Any) -> Number:
     value: Any = float(given) if name == "bfloat16" else None
     value = given.item() if kind in "biufc" else value
     if type(value) not in (bool, int, float, complex):
-        raise TypeError(f"array must be a number of a type that wavetrain has (got {given!r})")
+        raise TypeError(f"array must be a number of a type that wavetrain has (got {short(given)})")
     return Number(value)
 
 
@@ -273,7 +274,9 @@ def target(given: Any, device: int = -1) -> Fed:
         try:
             made = of_buffer(Held(given, STRIDED_RO | WRITABLE), copies=False)
         except (TypeError, BufferError) as error:
-            raise TypeError(f"array must be one that may be written (got {given!r})") from error
+            raise TypeError(
+                f"array must be one that may be written (got {short(given)})"
+            ) from error
         is_read_only = False
     if is_read_only:
         raise ValueError("array must be one that may be written: this one is read-only")

@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from wavetrain import _border, _interrupts, _log, _native
 from wavetrain._absence import ABSENT, doubt_of, handled, not_read, status_of
+from wavetrain._border import short
 from wavetrain._callbacks import callback, shielded
 from wavetrain._causes import Causes
 from wavetrain._library import library
@@ -54,7 +55,7 @@ class FsspecFiles:
 
     def __init__(self, fs: Any) -> None:
         if not callable(getattr(fs, "cat_file", None)):
-            raise TypeError(f"fs must be a file system of fsspec (got {fs!r})")
+            raise TypeError(f"fs must be a file system of fsspec (got {short(fs)})")
         self.fs = fs
         behind = file_systems(fs)
         kinds = {kind.__name__ for each in behind for kind in type(each).__mro__}
@@ -199,7 +200,7 @@ class Hook:
         if not isinstance(files, Files):
             raise TypeError(
                 f"files must have size(name) and read(name, offset, target), or be "
-                f"wavetrain.fsspec(fs) (got {files!r})"
+                f"wavetrain.fsspec(fs) (got {short(files)})"
             )
         self.files, self.causes = files, Causes(LOGGER)
         self.pool = concurrent.futures.ThreadPoolExecutor(threads, "wavetrain-files")

@@ -10,6 +10,7 @@ from ctypes import byref
 from typing import Any
 
 from wavetrain import _border, _native
+from wavetrain._border import short
 from wavetrain._dice import EPOCH_MAX, Words, ask, room
 from wavetrain._orders import Place, items_of, place_of
 
@@ -137,7 +138,7 @@ class Grids:
         self.grids = tuple(items_of("grids", grids))
         for number, grid in enumerate(self.grids):
             if not isinstance(grid, Boxes):
-                raise TypeError(f"grids[{number}] must be Boxes (got {grid!r})")
+                raise TypeError(f"grids[{number}] must be Boxes (got {short(grid)})")
         if not self.grids:
             raise ValueError("grids must have one")
         self.count = sum(grid.count for grid in self.grids)

@@ -46,22 +46,28 @@ def version_text(version: int) -> str:
     return f"{version >> 16}.{version >> 8 & 255}.{version & 255}"
 
 
+# Words of wavetrain.h in the texts of the library, and what a program in Python writes.
+SPELLED = {
+    "answer for its files in config.files": "give files=wavetrain.store(..) or "
+    "wavetrain.fsspec(..)",
+    "only config.source has such arrays, and it is not set": "only Config(source=..) has such "
+    "arrays, and it is not set: give it",
+    "backend = host": "Config(backend='host')",
+    "config_fit: ": "fit: ",
+}
+
+
 def new_error() -> _native.Error:
     return _native.Error(struct_size=ctypes.sizeof(_native.Error))
-
-
-# An advice of the library, in its words and in those of Python.
-ADVICE = (
-    "answer for its files in config.files",
-    "give files=wavetrain.store(..) or wavetrain.fsspec(..)",
-)
 
 
 def failure(what: str, status: int, error: _native.Error) -> WavetrainError:
     """The exception of a status other than OK, with what the library says of it."""
     kind = CLASSES[Status(status)]
-    text = error.text.decode(errors="replace").replace(*ADVICE) or Status(status).name
-    made = kind(f"{what}: {text}")
+    text = f"{what}: {error.text.decode(errors='replace') or Status(status).name}"
+    for of_library, of_python in SPELLED.items():
+        text = text.replace(of_library, of_python)
+    made = kind(text)
     made.what = what
     made.tag, made.batch_id, made.sample = error.tag, error.batch_id, error.sample
     made.chunk = tuple(error.chunk[: error.chunk_rank])

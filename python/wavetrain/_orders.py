@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple, SupportsFloat, cast
 
 from wavetrain import _border, _native
-from wavetrain._border import U32_MAX, U64_MAX, word
+from wavetrain._border import U32_MAX, U64_MAX, short, word
 from wavetrain._dice import EPOCH_MAX, Words, ask, key, permute, room
 
 FLOAT_BITS = 62  # what the weights that are no ints add up to is scaled to
@@ -31,7 +31,7 @@ class Place(NamedTuple):
 def place_of(given: Any) -> Place:
     """(epoch, position)."""
     if not isinstance(given, tuple) or len(given) != 2:  # pyright: ignore[reportUnknownArgumentType]
-        raise TypeError(f"place must be a Place(epoch, position) (got {given!r})")
+        raise TypeError(f"place must be a Place(epoch, position) (got {short(given)})")
     epoch, position = given  # pyright: ignore[reportUnknownVariableType]
     return Place(
         word("place.epoch", epoch),
@@ -41,7 +41,7 @@ def place_of(given: Any) -> Place:
 
 def items_of(name: str, given: Any) -> list[Any]:
     if not isinstance(given, Iterable):
-        raise TypeError(f"{name} must be a sequence (got {given!r})")
+        raise TypeError(f"{name} must be a sequence (got {short(given)})")
     return list(cast("Iterable[Any]", given))
 
 
@@ -347,13 +347,13 @@ def share_weights(name: str, given: Any) -> tuple[int, ...]:
 
 def fraction(name: str, given: Any) -> Fraction:
     if not isinstance(given, (Fraction, SupportsFloat)) or isinstance(given, (bool, str)):
-        raise TypeError(f"{name} must be a number (got {given!r})")
+        raise TypeError(f"{name} must be a number (got {short(given)})")
     try:
         made = given if isinstance(given, Fraction) else Fraction(str(given))
     except ValueError as error:
-        raise ValueError(f"{name} must be a finite number (got {given!r})") from error
+        raise ValueError(f"{name} must be a finite number (got {short(given)})") from error
     if made < 0:
-        raise ValueError(f"{name} must be >= 0 (got {given!r})")
+        raise ValueError(f"{name} must be >= 0 (got {short(given)})")
     return made
 
 

@@ -9,18 +9,20 @@ import _thread
 import atexit
 import collections
 import ctypes
+import dataclasses
 import math
 import os
 import re
 import threading
 import time
 import warnings
-from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, NoReturn, cast
 
 from wavetrain import _border, _lent, _log, _native
 from wavetrain._arrays import ArraysHook
 from wavetrain._batch import Batch, python
+from wavetrain._border import short
 from wavetrain._causes import Causes, explained
 from wavetrain._config import Backend, Config, to_native
 from wavetrain._errors import EndOfStream, ShutdownError, WavetrainError
@@ -35,6 +37,7 @@ from wavetrain._stats import Stats, read_stats
 from wavetrain._stores import files_and_uris
 from wavetrain._table import Column, Table, Tables, table_of
 from wavetrain._window import Window
+from wavetrain._words import PIPELINE, knows
 
 SLICE_S = 0.1  # a wait is cut to these, so that Ctrl-C is heard
 SLICE_NS = int(SLICE_S * 1e9)
@@ -47,6 +50,12 @@ class End:
     """Stands among pending iterables for a flush."""
 
 
+OF_CONFIG = {
+    field.name: f"give Pipeline(Config({field.name}=..))" for field in dataclasses.fields(Config)
+}
+
+
+@knows({**PIPELINE, **OF_CONFIG})
 class Pipeline(Owned):
     """Streams samples into batches::
 
@@ -72,7 +81,7 @@ class Pipeline(Owned):
     def __init__(self, config: Config, *, files: Any = None, fit: Iterable[Any] = ()) -> None:
         given: Any = config
         if not isinstance(given, Config):
-            raise TypeError(f"config must be a wavetrain.Config (got {given!r})")
+            raise TypeError(f"config must be a wavetrain.Config (got {short(given)})")
         self._config = config
         self._names = tuple([field.name for field in config.fields])
         self._lock = threading.RLock()
@@ -127,6 +136,12 @@ class Pipeline(Owned):
         """Whether samples were accepted that are not in the lookahead yet."""
         return bool(self._pending or self._window.count)
 
+    def __iter__(self) -> NoReturn:
+        raise TypeError(
+            "a Pipeline gives batches one by one: iterate over pipeline.batches(), or "
+            "pipeline.batches(n)"
+        )
+
     def __enter__(self) -> Pipeline:
         return self
 
@@ -174,8 +189,17 @@ class Pipeline(Owned):
         does an exception of the iterable. What depends on the store is raised by pop, which then
         goes on raising it until reset, as push does."""
         self._check_open()
+        try:
+            if isinstance(samples, (str, bytes, Mapping)):
+                raise TypeError("it gives no samples")
+            given = samples if isinstance(samples, Tables) else iter(samples)
+        except TypeError as error:
+            raise TypeError(
+                "samples must be an iterable of wavetrain.Sample: push([sample]) for one (got "
+                f"{short(samples)})"
+            ) from error
         with self._lock:
-            self._pending.append(samples if isinstance(samples, Tables) else iter(samples))
+            self._pending.append(given)
             self._drain()
 
     def push_boxes(

@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from wavetrain import _native
+from wavetrain._border import short
 from wavetrain._causes import explained
 from wavetrain._config import NUMPY, Backend, Config, Dtype
 from wavetrain._errors import BudgetExceeded, InvalidArgument, NotFound, ShutdownError
@@ -87,7 +88,7 @@ class Reader(Owned):
         if config is None:
             config = of_any_type(settings)
         elif not isinstance(given, Config):
-            raise TypeError(f"config must be a wavetrain.Config (got {config!r})")
+            raise TypeError(f"config must be a wavetrain.Config (got {short(config)})")
         numbers = {field.name: number for number, field in enumerate(config.fields)}
         dtypes = [field.dtype for field in config.fields] or [config.dtype]
         self._fields = Fields(numbers, dtypes, [0] * len(dtypes))
@@ -311,7 +312,7 @@ def listed(box: Any) -> list[Any]:
     if isinstance(box, slice):
         return [box]
     if not isinstance(box, Iterable):
-        raise TypeError(f"box must have a slice or (start, stop) for each axis (got {box!r})")
+        raise TypeError(f"box must have a slice or (start, stop) for each axis (got {short(box)})")
     return [*itertools.islice(cast("Iterable[Any]", box), _native.RANK_MAX + 1)]
 
 

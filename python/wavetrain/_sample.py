@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, cast, overload
 
 from wavetrain import _border, _native
-from wavetrain._border import I64_MAX, I64_MIN, U64_MAX
+from wavetrain._border import I64_MAX, I64_MIN, U64_MAX, short
 from wavetrain._fed import Fed, Number, feed
 
 EMPTY: tuple[int, ...] = ()
@@ -87,7 +87,7 @@ class Box:
         else:
             made = None if is_stored(uri) else feed(self.only(uri, array))
             if made is None and array is not None:
-                raise TypeError(f"array must be one, or a number (got {array!r})")
+                raise TypeError(f"array must be one, or a number (got {short(array)})")
             keep(self, "uri", uri_of(uri, ARRAYS) if made is None else "")
             keep(self, "array", made)
             ends = getattr(uri, "shape", ()) if made is None else made.shape
@@ -194,12 +194,12 @@ def boxes_of(given: Any, others: tuple[Any, Any]) -> tuple[Box, ...]:
         if other is not None and not (isinstance(other, (str, tuple)) and not other):
             raise TypeError(f"{name} and boxes are both given: a sample has the one or the other")
     if not isinstance(given, Iterable):
-        raise TypeError(f"boxes must be a sequence of wavetrain.Box (got {given!r})")
+        raise TypeError(f"boxes must be a sequence of wavetrain.Box (got {short(given)})")
     # Not more are looked at than there may be.
     boxes = tuple(itertools.islice(cast("Iterable[Any]", given), BOXES_MAX + 1))
     for number, box in enumerate(boxes):
         if not isinstance(box, Box):
-            raise TypeError(f"boxes[{number}] must be a wavetrain.Box (got {box!r})")
+            raise TypeError(f"boxes[{number}] must be a wavetrain.Box (got {short(box)})")
     _border.whole("the number of boxes", len(boxes), 1, BOXES_MAX)
     return boxes
 
@@ -266,7 +266,7 @@ def walk_of(axis: int, given: Any, extent: int | None) -> tuple[int, int, int]:
     start, stop = pair.start, pair.stop
     if extent is None and (stop if step > 0 else start) is None:
         end = "stop" if step > 0 else "start"
-        raise ValueError(f"{name}: slice {end} is required (got {given})")
+        raise ValueError(f"{name}: slice {end} is required (got {short(given)})")
     if step > 0:
         return (*interval(axis, slice(start, extent if stop is None else stop)), step)
     if start is None and extent is not None:
@@ -303,9 +303,11 @@ def interval(axis: int, given: Any) -> tuple[int, int]:
         # An array has an index and a length, and compares to an array.
         is_one = hasattr(step, "__index__") and not hasattr(step, "__len__") and step == 1
         if step is not None and not is_one:
-            raise ValueError(f"aabb axis {axis}: slice step must be 1 or omitted (got step={step})")
+            raise ValueError(
+                f"aabb axis {axis}: slice step must be 1 or omitted (got step={short(step)})"
+            )
         if stop is None:
-            raise ValueError(f"aabb axis {axis}: slice stop is required (got {given})")
+            raise ValueError(f"aabb axis {axis}: slice stop is required (got {short(given)})")
         start = 0 if start is None else start
     elif isinstance(given, (tuple, list)) and len(pair) == 2:
         start, stop = pair
@@ -326,17 +328,19 @@ def is_stored(given: Any) -> bool:
     return hasattr(given, "store") and hasattr(given, "path")
 
 
-def uri_of(given: Any, others: str = "") -> str:
+def uri_of(given: Any, others: str = "", name: str = "uri") -> str:
     """The uri of an array: a path as it is, of a zarr.Array where its store keeps it. others: what
-    else is taken, in words."""
+    else is taken, in words. name: of what was given."""
     if isinstance(given, (str, bytes, os.PathLike)):
-        return _border.path("uri", given)
+        return _border.path(name, given)
     store: Any = getattr(given, "store", None)
     if store is None or not is_stored(given):
-        raise TypeError(f"uri must be a str, a path or a zarr.Array{others} (got {given!r})")
+        raise TypeError(
+            f"{name} must be a str, a path or a zarr.Array{others} (got {short(given)})"
+        )
     root = root_of(store)
     root = root if root.endswith("/") else f"{root}/"
-    return _border.path("uri", f"{root}{given.path}" if given.path else root.removesuffix("/"))
+    return _border.path(name, f"{root}{given.path}" if given.path else root.removesuffix("/"))
 
 
 def root_of(store: Any) -> str:

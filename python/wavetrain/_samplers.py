@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any, cast
 
+from wavetrain._border import short
 from wavetrain._orders import Subset
 from wavetrain.epoch import Epoch, State, named_of
 
@@ -79,12 +80,9 @@ class Resampled(Epoch):
         elif items and isinstance(items[0], (list, tuple)):
             raise TypeError(
                 "sampler must give a number for each sample: one that gives lists of them, as "
-                f"BatchSampler does, is a batch_sampler (got {items[0]!r})"
+                f"BatchSampler does, is a batch_sampler (got {short(items[0])})"
             )
-        try:
-            samples = Subset(items)
-        except (TypeError, ValueError) as error:
-            raise type(error)(str(error).replace("indices", self.name, 1)) from None
+        samples = subset_of(self.name, items)
         check_reach(self.name, samples.reach, self.count)
         return samples
 
@@ -144,7 +142,7 @@ def whole_batches(batches: list[Any], size: int) -> Iterator[list[Any]]:
         if not isinstance(batch, Iterable) or isinstance(batch, (str, bytes)):
             raise TypeError(
                 "batch_sampler must give a list of numbers for each batch: one that gives a number "
-                f"for each sample is a sampler (got {batch!r})"
+                f"for each sample is a sampler (got {short(batch)})"
             )
         items = list(cast("Iterable[Any]", batch))
         is_last = number == len(batches) - 1
@@ -154,6 +152,14 @@ def whole_batches(batches: list[Any], size: int) -> Iterator[list[Any]]:
                 "batch here: only the last may be smaller, so give batches of one size"
             )
         yield items
+
+
+def subset_of(name: str, numbers: Iterable[Any]) -> Subset:
+    """The samples of these numbers, in the words of the argument that has them."""
+    try:
+        return Subset(numbers)
+    except (TypeError, ValueError) as error:
+        raise type(error)(str(error).replace("indices", name, 1)) from None
 
 
 def check_reach(name: str, reach: int, count: int) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Coroutine, Iterable
 from typing import Any, cast
 
 from wavetrain._absence import doubt_of, handled, not_read
+from wavetrain._border import short
 from wavetrain._files import FsspecFiles
 from wavetrain._sample import is_stored, root_of, uri_of
 
@@ -188,7 +189,7 @@ def store(given: Any) -> StoreFiles:
     if not is_store(found):
         raise TypeError(
             "store must be a Store of zarr-python 3, or a zarr.Array or zarr.Group in one "
-            f"(got {given!r})"
+            f"(got {short(given)})"
         )
     return StoreFiles(found)
 
@@ -205,10 +206,12 @@ def uris_of(fit: Any) -> list[str]:
 
 def files_and_uris(files: Any, fit: Any) -> tuple[Any, list[str]]:
     """`files`, or the store that arrays of `fit` are in, and their uris."""
-    if isinstance(fit, (str, bytes, os.PathLike)):  # whose letters would be names
-        raise TypeError(f"fit must be a list of arrays (got {fit!r})")
-    arrays = [*fit]
-    return files_for(files, arrays), [uri_of(array) for array in arrays]
+    is_name = isinstance(fit, (str, bytes, os.PathLike))
+    if is_name or not isinstance(fit, Iterable):  # whose letters would be names
+        raise TypeError(f"fit must be a list of arrays (got {short(fit)})")
+    arrays = [*cast("Iterable[Any]", fit)]
+    uris = [uri_of(array, name=f"fit[{number}]") for number, array in enumerate(arrays)]
+    return files_for(files, arrays), uris
 
 
 def files_for(files: Any, arrays: Iterable[Any]) -> Any:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from wavetrain import _border, _native
+from wavetrain._border import short
 from wavetrain._config import Dtype
 from wavetrain._fed import VALUE_BYTES, Fed, Number, feed, of_device, row_major
 from wavetrain._sample import uri_of
@@ -199,7 +200,7 @@ def values_of(given: Any, dtype: Dtype, field: int) -> Native:
     if isinstance(given, (list, tuple)):
         made = [feed(each) for each in cast("list[Any]", given)]
         if not all(isinstance(each, Number) for each in made):
-            raise TypeError(f"labels must be an array, or a list of numbers (got {given!r})")
+            raise TypeError(f"labels must be an array, or a list of numbers (got {short(given)})")
         packed = [cast("Number", each).to(dtype) for each in made]
         kind = packed[0][0] if packed else dtype
         data = b"".join(each for _, each in packed)
@@ -209,7 +210,7 @@ def values_of(given: Any, dtype: Dtype, field: int) -> Native:
         kind, data = fed.to(dtype)
         return valued(field, kind, (), None, data)
     if fed is None or not fed.shape:
-        raise TypeError(f"must be a Column, an array of labels or a number (got {given!r})")
+        raise TypeError(f"must be a Column, an array of labels or a number (got {short(given)})")
     return valued(field, fed.dtype, fed.shape[1:], fed.shape[0], dense(fed), fed.itemsize)
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from wavetrain import _native
+from wavetrain._border import short
 from wavetrain._config import Config, Dtype
 from wavetrain._fed import VALUE_BYTES, Fed, Number
 from wavetrain._library import library
@@ -185,7 +186,10 @@ class Window:
 
     def write(self, number: int, sample: Any) -> None:
         if not isinstance(sample, Sample):
-            raise TypeError(f"samples must be wavetrain.Sample (got {sample!r})")
+            raise TypeError(
+                "samples must be wavetrain.Sample, made by Sample(uri, aabb) or Sample(boxes=[..]) "
+                f"(got {short(sample)})"
+            )
         uri = sample.uri
         if not uri:  # then it has boxes
             self.write_boxes(number, sample)

@@ -33,7 +33,7 @@ from ctypes import byref, c_uint64
 from typing import Any, NamedTuple, cast
 
 from wavetrain import _border, _dice, _native
-from wavetrain._border import U32_MAX, U64_MAX, word
+from wavetrain._border import U32_MAX, U64_MAX, short, word
 from wavetrain._cost import Cost, cost
 from wavetrain._dice import EPOCH_MAX, YOURS, Words, ask, room
 from wavetrain._grids import Aabb, Boxes, Grids
@@ -181,7 +181,7 @@ def named_of(state: Any) -> dict[str, int]:
     if isinstance(given, State):
         given = given._asdict()
     if not isinstance(given, Mapping):
-        raise TypeError(f"state must be what state or state_dict() gave (got {state!r})")
+        raise TypeError(f"state must be what state or state_dict() gave (got {short(state)})")
     named = cast("Mapping[str, Any]", given)
     missing = [name for name in State._fields if name not in named]
     if missing:
@@ -248,7 +248,7 @@ class Epoch:
         else:
             raise TypeError(
                 "samples must be a whole number, Subset, Part, Weighted or Mixed: give a list of "
-                f"numbers as Subset(numbers) (got {given!r})"
+                f"numbers as Subset(numbers) (got {short(given)})"
             )
         self.seed = word("seed", seed)
         self.shuffle = _border.flag("shuffle", shuffle)
@@ -258,8 +258,10 @@ class Epoch:
         self.is_batch_given = batch is not None  # else a DataLoader says
         self.batch = 1 if batch is None else _border.whole("batch", batch, 1, U32_MAX)
         self.by_batch = _border.flag("by_batch", by_batch)
-        if tail not in TAILS:
-            raise ValueError(f"tail must be one of {', '.join(map(repr, TAILS))} (got {tail!r})")
+        if not isinstance(cast("Any", tail), str) or tail not in TAILS:
+            raise ValueError(
+                f"tail must be one of {', '.join(map(repr, TAILS))} (got {short(tail)})"
+            )
         self.tail = tail
         self._check()
         self._begun()
@@ -274,7 +276,7 @@ class Epoch:
             return
         if not isinstance(cast("Any", self.chunk_shuffle), ChunkShuffle):
             raise TypeError(
-                f"chunk_shuffle must be ChunkShuffle(run, window) (got {self.chunk_shuffle!r})"
+                f"chunk_shuffle must be ChunkShuffle(run, window) (got {short(self.chunk_shuffle)})"
             )
         if isinstance(self.samples, Draw):
             raise ValueError(

@@ -12,6 +12,7 @@ import concurrent.futures
 import dataclasses
 import functools
 import itertools
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
@@ -30,7 +31,7 @@ from wavetrain._asked import (
     wanted_of,
 )
 from wavetrain._batch import Batch
-from wavetrain._border import I64_MAX, flag, whole
+from wavetrain._border import I64_MAX, flag, short, whole
 from wavetrain._config import Config
 from wavetrain._errors import PoolStarved, TryAgain
 from wavetrain._fed import Fed, feed
@@ -38,9 +39,11 @@ from wavetrain._interrupts import Kept
 from wavetrain._owned import Owned
 from wavetrain._pipeline import Pipeline
 from wavetrain._sample import Box, Sample
+from wavetrain._words import SOURCE, knows
 
 __all__ = ["BatchInfo", "SampleInfo", "Source"]
 
+THREADS_MAX = 1024
 AHEAD = 2  # batches that the pipeline is given before the first of them is popped
 CYCLES = {None: "no", False: "no", True: "quiet", "no": "no", "quiet": "quiet", "raise": "raise"}
 
@@ -60,6 +63,7 @@ class Made(NamedTuple):
     behind: Place
 
 
+@knows(SOURCE)
 class Source(Owned):
     """Batches of what `source` gives, made as `config` says::
 
@@ -86,9 +90,10 @@ class Source(Owned):
 
         cycle: at the end "no": StopIteration, until reset. "raise": StopIteration, and the next
             call begins another epoch. "quiet": another epoch begins, and nobody is told.
-        parallel: threads that make calls, or an executor with submit, such as a thread pool of the
-            program's own. Results are taken in order. What has a state, such as an iterable, is
-            asked by one thread; other callables must not mind the order, nor calls behind the end.
+        parallel: threads that make calls, True for as many as CPUs; or an executor with submit,
+            such as a thread pool of the program's own. Results are taken in order. What has a
+            state, such as an iterable, is asked by one thread; other callables must not mind the
+            order, nor calls behind the end.
         prefetch: batches that these threads are asked for ahead.
         blocking: False: where the next batch was not fed, or the threads are not done, TryAgain.
         repeat_last: where nothing was fed, the last that was is taken again.
@@ -97,6 +102,7 @@ class Source(Owned):
         copy: arrays are copied when the call returns, by the thread that made it, or by `feed`.
             Otherwise those of more than 64 bytes must not be written to before their batch comes
             out.
+        prefetch_queue_depth, no_copy: DALI's names of prefetch, and of copy with the other sign.
 
     An exception of `source` comes out behind the batches before it, and again until reset. Calls
     are made up to two batches ahead of what comes out, without threads too.
@@ -116,27 +122,29 @@ class Source(Owned):
         batch_info: bool = False,
         cycle: str | bool | None = None,
         parallel: Any = 0,
-        prefetch: int = 1,
+        prefetch: int | None = None,
         blocking: bool = True,
         repeat_last: bool = False,
         dtype: Any = None,
         ndim: Any = None,
         layout: Any = None,
-        copy: bool = False,
+        copy: bool | None = None,
+        prefetch_queue_depth: int | None = None,
+        no_copy: bool | None = None,
     ) -> None:
         given: Any = config
         if not isinstance(given, Config):
-            raise TypeError(f"config must be a wavetrain.Config (got {given!r})")
+            raise TypeError(f"config must be a wavetrain.Config (got {short(given)})")
         if not config.fields and not config.max_boxes_per_sample:
             config = dataclasses.replace(config, max_boxes_per_sample=1)
         self._config, self._source = config, source
         self._is_batch, self._batch_info = flag("batch", batch), flag("batch_info", batch_info)
-        self._blocking, self._copy = flag("blocking", blocking), flag("copy", copy)
+        self._blocking, self._copy = flag("blocking", blocking), copy_of(copy, no_copy)
         self._repeat_last = flag("repeat_last", repeat_last)
-        self._prefetch = whole("prefetch", prefetch, 1, 1 << 20)
+        self._prefetch = depth_of(prefetch, prefetch_queue_depth)
         self._kind = kind_of(source)
         if cycle not in CYCLES:
-            raise ValueError(f"cycle must be 'no', 'quiet' or 'raise' (got {cycle!r})")
+            raise ValueError(f"cycle must be 'no', 'quiet' or 'raise' (got {short(cycle)})")
         self._cycle = CYCLES[cycle]
         if self._cycle != "no" and self._kind in ("fed", "stateful", "iterator"):
             raise ValueError(
@@ -164,7 +172,9 @@ class Source(Owned):
                     f"asked by the threads of an executor, and source is {WORDS[self._kind]}"
                 )
             return parallel, False
-        threads = whole("parallel", 0 if parallel is None else parallel, 0, 1024)
+        if isinstance(parallel, bool):
+            parallel = len(os.sched_getaffinity(0)) if parallel else 0
+        threads = whole("parallel", 0 if parallel is None else parallel, 0, THREADS_MAX)
         if not threads or self._kind == "fed":
             return None, False
         threads = threads if self._kind == "indexed" else 1
@@ -203,6 +213,12 @@ class Source(Owned):
         """Goes on from there. Of iterables, in a Source that is new."""
         if self._kind in ("fed", "stateful"):
             raise TypeError(f"a source that is {WORDS[self._kind]} has no place to go to")
+        given: Any = state
+        if not isinstance(given, Mapping) or any(name not in given for name in Place._fields):
+            raise TypeError(
+                "state must be what state_dict() of a Source gave, with epoch, iteration and "
+                f"samples (got {short(given)})"
+            )
         self._restart(Place(*[whole(name, state[name], 0, I64_MAX) for name in Place._fields]))
 
     # ---- What is under way ----------------------------------------------------------------------
@@ -374,7 +390,7 @@ class Source(Owned):
         if not isinstance(value, (tuple, list)) or len(cast("Any", value)) != len(self._fields):
             raise TypeError(
                 f"source must give a tuple of {len(self._fields)}, or a dict by the names of the "
-                f"fields (got {value!r})"
+                f"fields (got {short(value)})"
             )
         return [*enumerate(cast("Any", value))]
 
@@ -392,7 +408,7 @@ class Source(Owned):
                 if not isinstance(whole_column, Fed) or not whole_column.shape:
                     raise TypeError(
                         f"a batch of {self._fields[number]!r} must be an array with an axis of "
-                        f"samples, or a list (got {column!r})"
+                        f"samples, or a list (got {short(column)})"
                     )
                 items = whole_column.rows()
             columns.append([self._box(number, item) for item in items])
@@ -406,7 +422,9 @@ class Source(Owned):
     def _box(self, number: int, value: Any) -> Box:
         made, field = feed(value), self._fields[number]
         if made is None:
-            raise TypeError(f"source must give arrays and numbers (got {value!r} for {field!r})")
+            raise TypeError(
+                f"source must give arrays and numbers (got {short(value)} for {field!r})"
+            )
         dtype, ndim = self._wanted[number]
         if ndim is not None and len(made.shape) != ndim:
             raise ValueError(f"{field!r} must have {ndim} axes (got {len(made.shape)})")
@@ -425,6 +443,20 @@ class Source(Owned):
             self._fed.append(rows)
             self._wake.notify_all()
 
+    def feed_input(self, name: str, data: Any, layout: Any = None, cuda_stream: Any = None) -> None:
+        """`feed` as DALI's pipelines have it, where Config.fields has one field, of that name."""
+        if self._fields != [name]:
+            names = ", ".join(map(repr, self._fields)) if self._config.fields else "none"
+            raise ValueError(
+                f"feed_input feeds the only field by its name, and Config.fields has {names}: call "
+                f"feed(data), or feed of a dict of all fields by their names (got {short(name)})"
+            )
+        if layout is not None:
+            raise ValueError("feed_input has no layout: give Source(None, config, layout=..)")
+        if cuda_stream is not None:
+            raise ValueError(f"feed_input has no cuda_stream: {SOURCE['cuda_stream']}")
+        self.feed(data)
+
     def end(self) -> None:
         """Says that no more is fed: behind the last batch is StopIteration, until reset."""
         self._check_fed()
@@ -434,7 +466,10 @@ class Source(Owned):
 
     def _check_fed(self) -> None:
         if self._source is not None:
-            raise TypeError("there is a source: nothing is fed")
+            raise TypeError(
+                f"feed and end are for a Source without a source: Source(None, config) (source is "
+                f"{WORDS[self._kind]})"
+            )
 
     def _rows_fed(self) -> tuple[list[tuple[Box, ...]], bool]:
         with self._wake:
@@ -448,3 +483,21 @@ class Source(Owned):
                 raise PoolStarved("next: nothing was fed within Config.pop_timeout_s")
             rows = self._fed[0]
         return rows or [], rows is None
+
+
+def depth_of(prefetch: Any, prefetch_queue_depth: Any) -> int:
+    """Batches that calls are made for ahead."""
+    if prefetch is not None and prefetch_queue_depth is not None:
+        raise ValueError("prefetch and prefetch_queue_depth are both given: give prefetch")
+    if prefetch_queue_depth is not None:
+        return whole("prefetch_queue_depth", prefetch_queue_depth, 1, 1 << 20)
+    return whole("prefetch", 1 if prefetch is None else prefetch, 1, 1 << 20)
+
+
+def copy_of(copy: Any, no_copy: Any) -> bool:
+    """Whether arrays are copied."""
+    if copy is not None and no_copy is not None:
+        raise ValueError("copy and no_copy are both given: give copy")
+    if no_copy is not None:
+        return not flag("no_copy", no_copy)
+    return flag("copy", False if copy is None else copy)

@@ -15,7 +15,7 @@ from multiprocessing.context import get_spawning_popen
 from typing import Any
 
 from wavetrain._batch import Batch, Taken
-from wavetrain._border import I64_MAX, whole
+from wavetrain._border import I64_MAX, short, whole
 from wavetrain._config import Backend, Config
 from wavetrain._errors import EndOfStream, ShutdownError, Status
 from wavetrain._pipeline import Pipeline
@@ -103,14 +103,14 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
     ) -> None:
         given: Any = config
         if not isinstance(given, Config):
-            raise TypeError(f"config must be a wavetrain.Config (got {given!r})")
+            raise TypeError(f"config must be a wavetrain.Config (got {short(given)})")
         if not callable(samples) and not (isinstance(samples, Sized) and iterable(samples)):
             raise TypeError(
                 "samples must be a list of Sample, or a function of the epoch that gives an "
-                f"iterable of them: an iterator has one epoch only (got {samples!r})"
+                f"iterable of them: an iterator has one epoch only (got {short(samples)})"
             )
         if transform is not None and not callable(transform):
-            raise TypeError(f"transform must be callable (got {transform!r})")
+            raise TypeError(f"transform must be callable (got {short(transform)})")
         self._config, self._samples = config, samples
         self._files, self._fit = files_and_uris(files, fit)
         self._transform = transform

@@ -161,7 +161,7 @@ def test_an_array_that_nobody_knows_is_not_found(pipeline):
     assert isinstance(caught.value.__cause__, KeyError)
     without = pipeline(sample_shape=(4,), samples_per_batch=1)
     without.push([wavetrain.Sample("hook:other", [(0, 4)])])
-    with pytest.raises(wavetrain.InvalidArgument, match=r"config\.source"):
+    with pytest.raises(wavetrain.InvalidArgument, match=r"only Config\(source=\.\.\)"):
         without.pop()
 
 

@@ -334,6 +334,15 @@ def test_samplers_say_which_samples(loader):
     assert of(chunks) == dealt(Epoch(COUNT, 4, chunk_shuffle=ChunkShuffle(5, 2)))
 
 
+def test_num_workers_and_prefetch_go_to_the_config(cube, loader):
+    made = loader(10, num_workers=1, prefetch=4)
+    assert made.config.n_decode_threads == 1 and made.config.n_batch_slots == 5
+    assert of(made) == [*range(10)]
+    plain = loader(10)
+    assert plain.config.n_decode_threads == 2 and plain.config.n_batch_slots == 3
+    assert DataLoader(Cubes(cube), prefetch=63).config.n_batch_slots == 64
+
+
 # ---- Samplers that are asked anew in each epoch -------------------------------------------------
 
 
@@ -985,6 +994,12 @@ def test_a_loader_that_is_dropped_ends_at_once(cube):
         ({"dataset": iter([])}, "dataset must have len(dataset) and dataset[index]"),
         ({"dataset": 5}, "dataset must have len(dataset) and dataset[index]"),
         ({"batch_size": 0}, "batch_size must be >= 1"),
+        ({"num_workers": 0}, "num_workers must be >= 1 (got 0): a pipeline always has threads"),
+        ({"num_workers": -1}, "num_workers must be >= 0 (got -1)"),
+        ({"num_workers": 2.0}, "num_workers must be a whole number (got 2.0)"),
+        ({"prefetch": 0}, "prefetch must be >= 1 (got 0)"),
+        ({"prefetch": 64}, "prefetch must be <= 63 (got 64)"),
+        ({"sampler": numpy.zeros((3, 3))}, "sampler[0] must be a whole number (got an array of 3"),
         ({"config": {}}, "config must be a wavetrain.Config"),
         ({"shuffle": 1}, "shuffle must be True or False"),
         ({"drop_last": "no"}, "drop_last must be True or False"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import shutil
 
 import numpy
@@ -21,7 +22,7 @@ def raises(kind, call, match=None):
     """The exception, of exactly this class."""
     with pytest.raises(kind, match=match) as caught:
         call()
-    assert type(caught.value) is kind
+    assert type(caught.value) in (kind if isinstance(kind, tuple) else (kind,))
     return caught.value
 
 
@@ -61,11 +62,11 @@ def test_what_is_no_sample_ends_its_iterable_and_nothing_else(cube, pipeline):
         raises(
             TypeError,
             lambda wrong=wrong: stream.push([cube.sample(0), wrong, cube.sample(1)]),
-            r"samples must be wavetrain\.Sample \(got",
+            r"samples must be wavetrain\.Sample, made by Sample\(uri, aabb\)",
         )
         assert [tags(batch) for batch in stream.batches()] == [[0]]
     for wrong in (5, None):
-        raises(TypeError, lambda wrong=wrong: stream.push(wrong), "not iterable")
+        raises(TypeError, lambda wrong=wrong: stream.push(wrong), "must be an iterable")
     assert not stream.pending
 
 
@@ -246,3 +247,125 @@ def test_a_library_that_is_not_there_is_an_import_error_that_says_so():
     """
     done = run_program(program)
     assert (done.stdout, done.stderr) == ("said\n", "")
+
+
+# ---- Mistakes of new users: each text has the name, a short value, and the fix ------------------
+
+BIG = numpy.zeros((100, 1000))
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (BIG, "an array of 100 x 1000 float64"),
+        (
+            [BIG, {"a": BIG}],
+            "[an array of 100 x 1000 float64, {'a': an array of 100 x 1000 float64}]",
+        ),
+        (BIG.tolist(), r"[[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, ...], "),
+        (1 << 5000, "an int of 5001 bits"),
+        (numpy.float32(1.5), "1.5"),
+    ],
+)
+def test_a_value_that_is_refused_is_shown_in_short(given, found):
+    text = str(raises((TypeError, ValueError), lambda: config(samples_per_batch=given)))
+    assert found in text and len(text) < 400
+
+
+@pytest.mark.parametrize("wrong", ["sample", "text", None, 5, {"uri": 1}])
+def test_push_wants_an_iterable_of_samples(cube, pipeline, wrong):
+    stream = pipeline(samples_per_batch=1)
+    given = cube.sample(0) if wrong == "sample" else wrong
+    text = r"samples must be an iterable of wavetrain\.Sample: push\(\[sample\]\) for one"
+    raises(TypeError, lambda: stream.push(given), text)
+    stream.push([cube.sample(2)])
+    assert tags(stream.pop()) == [2]
+
+
+def test_a_sequence_without_iter_is_pushed(cube, pipeline):
+    class Two:
+        def __getitem__(self, index):
+            return [cube.sample(3), cube.sample(4)][index]
+
+    stream = pipeline(samples_per_batch=2)
+    stream.push(Two())
+    assert tags(stream.pop()) == [3, 4]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda batch: batch.info,
+        lambda batch: batch.shape,
+        lambda batch: batch.filled_shape,
+        lambda batch: batch.numpy(),
+        lambda batch: batch.field(0).dtype,
+        len,
+        numpy.asarray,
+        numpy.from_dlpack,
+    ],
+)
+def test_a_batch_that_was_released_says_what_to_keep(cube, pipeline, use):
+    stream = pipeline(samples_per_batch=1)
+    stream.push([cube.sample(0)])
+    batch = stream.pop()
+    batch.release()
+    error = raises(wavetrain.InvalidArgument, lambda: use(batch), r"released.*batch\.numpy\(\)")
+    assert "0x" not in str(error)
+
+
+def test_a_tensor_of_a_batch_whose_pipeline_is_closed_is_refused_in_words_of_python(cube, pipeline):
+    stream = pipeline(samples_per_batch=1)
+    stream.push([cube.sample(0)])
+    batch = stream.pop()
+    stream.close()
+    assert batch.shape == (1, EDGE, EDGE, EDGE)
+    text = r"the pipeline of this batch is closed.*take batch\.numpy\(\)"
+    raises(wavetrain.ShutdownError, batch.numpy, text)
+
+
+@pytest.mark.parametrize(
+    ("use", "kind", "text"),
+    [
+        (lambda stream, batch: iter(stream), TypeError, "iterate over pipeline.batches()"),
+        (lambda stream, batch: batch[0], TypeError, "batch.numpy()[0] is its first sample"),
+        (lambda stream, batch: batch.tags, AttributeError, "a batch has no tags: give batch.info."),
+        (lambda stream, batch: batch.cuda(), AttributeError, "give batch.torch(), which has it"),
+        (lambda stream, batch: batch.nunpy(), AttributeError, "the nearest name is numpy"),
+    ],
+)
+def test_what_a_pipeline_or_a_batch_has_not_is_named(cube, pipeline, use, kind, text):
+    stream = pipeline(samples_per_batch=1)
+    stream.push([cube.sample(0)])
+    with stream.pop() as batch:
+        raises(kind, lambda: use(stream, batch), re.escape(text))
+
+
+@pytest.mark.parametrize(
+    ("uri", "kind", "text"),
+    [
+        ("s3://bucket/a.zarr", wavetrain.Unsupported, "serve its files with Pipeline(files=..)"),
+        ("hook:x", wavetrain.InvalidArgument, "only Config(source=..) has such arrays"),
+    ],
+)
+def test_arrays_of_hooks_are_refused_in_words_of_python(pipeline, uri, kind, text):
+    stream = pipeline(samples_per_batch=1)
+
+    def stream_it():
+        stream.push([wavetrain.Sample(uri, [(0, EDGE)] * 3)])
+        stream.pop()
+
+    raises(kind, stream_it, re.escape(text))
+
+
+@pytest.mark.parametrize("wrong", [[BIG], 5, "a.zarr", [5]])
+def test_fit_is_named_with_its_place(wrong):
+    name = r"fit\[0\] must be a str" if isinstance(wrong, list) else "fit must be a list of arrays"
+    raises(TypeError, lambda: wavetrain.Pipeline(config(), fit=wrong), name)
+
+
+def test_an_array_of_fit_that_is_not_there_is_named_without_a_function_of_c(tmp_path):
+    error = raises(
+        wavetrain.NotFound, lambda: wavetrain.Pipeline(config(), fit=[tmp_path / "none.zarr"])
+    )
+    assert str(error).startswith("fit: ") and "none.zarr" in str(error)

@@ -6,15 +6,18 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import doctest
+import inspect
 import logging
+import re
 import types
 
 import numpy
 import pytest
-from cubes import EDGE
+from cubes import EDGE, config
 from devices import Gpu, TorchEvent, TorchStream
 
 import wavetrain as damacy
+from wavetrain.source import Source
 
 DOCTESTS = """
 >>> a = Sample(uri="cell.zarr", aabb=[(0, 64), (0, 256), (0, 256)])
@@ -320,7 +323,7 @@ def test_a_batch_has_no_info_after_release(cfg, samples):
         batch = d.pop()
         batch.release()
         batch.release()
-        with pytest.raises(damacy.InvalidArgument, match="not held"):
+        with pytest.raises(damacy.InvalidArgument, match="was released"):
             batch.info  # noqa: B018
 
 
@@ -351,3 +354,56 @@ def test_log_lines_go_to_the_logger_and_where_asked_to_stderr(cfg, caplog, capfd
             damacy.set_log_level(wrong)
     with pytest.raises(TypeError, match=r"^quiet must"):
         damacy.set_log_quiet(1)
+
+
+# ---- Names that users of other loaders type first -----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda **named: config(**named), "Config has no batch_size: give samples_per_batch"),
+        (lambda **named: config(**named), "Config has no num_workers: give n_decode_threads"),
+        (lambda **named: config(**named), "Config has no shuffle: give it to wavetrain.DataLoader"),
+        (lambda **named: config(**named), "Config has no n_io_thread: the nearest name is n_io_th"),
+        (lambda **named: config(**named), "Config has no xyz: help(Config) lists the names"),
+        (lambda **named: damacy.Field("x", **named), "Field has no shape: give sample_shape"),
+        (
+            lambda **named: damacy.Pipeline(config(), **named),
+            "Pipeline has no pad_mode: give Pipeline(Config(pad_mode=..))",
+        ),
+        (
+            lambda **named: damacy.Pipeline(config(), **named),
+            "Pipeline has no prefetch: give n_batch_slots, in its Config",
+        ),
+        (
+            lambda **named: damacy.DataLoader([], **named),
+            "DataLoader has no use_shared_mem: batches are made by threads of this process",
+        ),
+        (lambda **named: damacy.DataLoader([], **named), "DataLoader has no pin_memory: give"),
+        (lambda **named: damacy.DataLoader([], **named), "DataLoader has no collate_fn: samples"),
+        (lambda **named: Source(None, config(), **named), "Source has no num_outputs: Config.fiel"),
+        (lambda **named: Source(None, config(), **named), "Source has no bytes_per_sample_hint: "),
+        (lambda **named: Source(None, config(), **named), "Source has no cuda_stream: what an arr"),
+    ],
+)
+def test_a_name_of_another_loader_is_refused_with_the_name_that_has_it(make, text):
+    name = text.split()[3].rstrip(":")
+    with pytest.raises(TypeError, match=re.escape(text)):
+        make(**{name: 1})
+
+
+def test_a_name_that_the_package_has_not_is_refused_with_the_one_that_has_it():
+    for name, text in {
+        "random_split": r"wavetrain\.epoch\.split\(len\(dataset\), fractions\)",
+        "Piplein": "the nearest name is Pipeline",
+        "DataLoder": "the nearest name is DataLoader",
+    }.items():
+        with pytest.raises(AttributeError, match=f"wavetrain has no {name}: .*{text}"):
+            getattr(damacy, name)
+    assert not hasattr(damacy, "random_split")
+
+
+def test_signatures_are_those_that_were_written():
+    assert "samples_per_batch" in inspect.signature(damacy.Config).parameters
+    assert list(inspect.signature(damacy.Pipeline).parameters) == ["config", "files", "fit"]

@@ -229,7 +229,8 @@ def test_threads_of_the_program_make_the_calls(source):
             Source(Iterable(), table(), parallel=pool)
 
 
-def test_prefetch_says_how_many_batches_are_asked_for_ahead(source):
+@pytest.mark.parametrize("name", ["prefetch", "prefetch_queue_depth"])
+def test_prefetch_says_how_many_batches_are_asked_for_ahead(name, source):
     asked, is_ahead = [], threading.Event()
 
     def some(iteration):
@@ -238,7 +239,7 @@ def test_prefetch_says_how_many_batches_are_asked_for_ahead(source):
             is_ahead.set()
         return batch_of(100)(iteration)
 
-    batches = source(some, parallel=1, prefetch=3)
+    batches = source(some, parallel=1, **{name: 3})
     next(batches).release()
     # Nothing else has to be taken for it.
     assert is_ahead.wait(60)
@@ -368,7 +369,7 @@ def test_what_is_fed_comes_out(source):
     assert labels(batches, 1) == [[4, 5, 6, 7]]
     with pytest.raises(wavetrain.TryAgain):
         next(batches)
-    with pytest.raises(TypeError, match="there is a source"):
+    with pytest.raises(TypeError, match="feed and end are for a Source without a source"):
         source(Iterable()).feed([])
 
 
@@ -417,6 +418,80 @@ def test_nobody_waits_for_threads_where_blocking_is_false(source):
         except wavetrain.TryAgain:
             threading.Event().wait(0.01)
     assert found == cut(4)
+
+
+# ---- Words of DALI ------------------------------------------------------------------------------
+
+
+def test_the_only_field_is_fed_by_its_name(source):
+    batches = source(None, config(fields=[Field("label", dtype="i32")], sample_shape=()))
+    batches.feed_input("label", [1, 2, 3, 4])
+    with next(batches) as batch:
+        numpy.testing.assert_array_equal(batch.numpy(), [1, 2, 3, 4])
+    for named, text in (
+        ({"layout": "HWC"}, r"give Source\(None, config, layout=\.\.\)"),
+        ({"cuda_stream": 5}, "leave it out"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            batches.feed_input("label", [1, 2, 3, 4], **named)
+    with pytest.raises(ValueError, match=r"Config\.fields has 'label': call feed.*got 'image'"):
+        batches.feed_input("image", [1])
+    several = source(None, config(fields=[Field("a"), Field("b")], sample_shape=()))
+    with pytest.raises(ValueError, match=r"Config\.fields has 'a', 'b': call feed"):
+        several.feed_input("a", [1])
+
+
+def test_parallel_may_be_true_for_all_cpus(source):
+    threads = set()
+
+    def one(info):
+        threads.add(threading.current_thread())
+        return sample_of(8)(info)
+
+    for parallel in (True, False):
+        threads.clear()
+        assert labels(source(one, batch=False, parallel=parallel)) == cut(8)
+        is_here = threading.current_thread() in threads
+        assert is_here is not parallel
+
+
+def test_no_copy_is_copy_with_the_other_sign(source):
+    shared = numpy.zeros((4, 100), "f4")
+    fields = config(fields=[Field("a", (100,))], sample_shape=())
+    asked = []
+
+    def same_array(iteration):
+        if iteration == 2:
+            raise StopIteration
+        asked.append(iteration)
+        shared[:] = iteration
+        return shared
+
+    with source(same_array, fields, no_copy=False) as batches:
+        for iteration, batch in enumerate(batches):
+            with batch:
+                assert (batch.numpy() == iteration).all()
+    assert asked == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("named", "text"),
+    [
+        ({"copy": True, "no_copy": False}, "copy and no_copy are both given: give copy"),
+        ({"no_copy": 1}, "no_copy must be True or False"),
+        ({"prefetch": 1, "prefetch_queue_depth": 1}, "prefetch and prefetch_queue_depth are both"),
+        ({"prefetch_queue_depth": 0}, "prefetch_queue_depth must be >= 1"),
+    ],
+)
+def test_words_that_do_not_go_together_are_refused(source, named, text):
+    with pytest.raises((TypeError, ValueError), match=text):
+        source(sample_of(8), batch=False, **named)
+
+
+@pytest.mark.parametrize("state", [{}, 5, {"epoch": 0, "iteration": 0}])
+def test_what_is_no_state_is_refused_with_what_has_one(source, state):
+    with pytest.raises(TypeError, match=r"state must be what state_dict\(\) of a Source gave"):
+        source(sample_of(8), batch=False).load_state_dict(state)
 
 
 def test_the_example_runs_as_it_stands(capsys):

@@ -1,0 +1,114 @@
+"""Names that are typed first and mean something else here, or nothing: each error gives the name
+that has the meaning.
+
+In: the names that a call has, and those that others have. Out: a TypeError, or an AttributeError,
+with the fix.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+Class = TypeVar("Class")
+
+THREADS = "batches are made by threads of this process: leave it out"
+
+# By what has no such name: the name, and the fix.
+RENAMED = {
+    "batch_size": "give samples_per_batch",
+    "shape": "give sample_shape",
+    "num_workers": "give n_decode_threads, which are threads",
+    "num_threads": "give n_decode_threads",
+    "n_threads": "give n_decode_threads, or n_io_threads",
+    "prefetch": "give n_batch_slots",
+    "prefetch_factor": "give n_batch_slots",
+    "prefetch_queue_depth": "give n_batch_slots",
+    "cache_bytes": "give chunk_cache_bytes",
+    "timeout": "give pop_timeout_s",
+    "pin_memory": 'give backend="cuda" for batches on a GPU, or lend pinned memory: Pipeline.lend',
+    "num_outputs": "give fields, a Field for each output",
+}
+EPOCHS = dict.fromkeys(("shuffle", "seed", "drop_last"), "give it to wavetrain.DataLoader")
+PIPELINE = {**{name: f"{fix}, in its Config" for name, fix in RENAMED.items()}, **EPOCHS}
+CONFIG = {
+    **RENAMED,
+    **EPOCHS,
+    "files": "give it to Pipeline(config, files=..)",
+    "fit": "give it to Pipeline(config, fit=[..])",
+}
+LOADER = {
+    "use_shared_mem": THREADS,
+    "persistent_workers": THREADS,
+    "worker_init_fn": THREADS,
+    "multiprocessing_context": THREADS,
+    "prefetch_factor": "give prefetch, the number of batches that are loaded ahead",
+    "collate_fn": "samples of a batch are stacked already: give transforms, which take the batch",
+    "pin_memory": CONFIG["pin_memory"],
+    "pin_memory_device": CONFIG["pin_memory"],
+    "timeout": "give config=Config(pop_timeout_s=..)",
+    "generator": "give seed",
+    "num_replicas": "give world",
+    "in_order": "batches come in the order of the samples: leave it out",
+}
+SOURCE = {
+    "num_outputs": "Config.fields has a Field for each output",
+    "name": "Config.fields has the name of each output",
+    "device": 'give Config(backend="cuda", device=..)',
+    "cuda_stream": "what an array's own library has queued for it is waited for: leave it out",
+    "use_copy_kernel": "wavetrain chooses how it copies: leave it out",
+    "bytes_per_sample_hint": "threads call the source, without memory to size: leave it out",
+    "num_threads": "give parallel, the number of threads that call the source",
+    "py_num_workers": "give parallel, the number of threads that call the source",
+    "py_start_method": THREADS,
+    "batch_size": "give Config(samples_per_batch=..)",
+    "function": "give source",
+}
+BATCH = {
+    "tags": "give batch.info.tags",
+    "statuses": "give batch.info.statuses",
+    "device": "give batch.info.device",
+    **dict.fromkeys(("to", "cuda", "cpu", "float"), "give batch.torch(), which has it"),
+    **dict.fromkeys(("mean", "sum", "astype", "copy"), "give batch.numpy(), which has it"),
+}
+PACKAGE = {
+    "random_split": "wavetrain.epoch.split(len(dataset), fractions) gives parts of a data set as "
+    "samplers, and stratify parts with the same share of each label",
+    **{
+        name: f"import wavetrain.{name} first"
+        for name in ("torch", "source", "tiles", "launchers", "epoch")
+    },
+}
+
+
+def fix_of(name: str, known: Iterable[str], others: Mapping[str, str], whole: str) -> str:
+    """What to write in the place of a name."""
+    if name in others:
+        return others[name]
+    near = difflib.get_close_matches(name, known, 1)
+    return f"the nearest name is {near[0]}" if near else f"help({whole}) lists the names"
+
+
+def knows(others: Mapping[str, str]) -> Callable[[type[Class]], type[Class]]:
+    """A class whose call refuses names of keywords that it does not have with the fix."""
+
+    def decorate(of: type[Class]) -> type[Class]:
+        made: Any = of.__init__
+        code = made.__code__
+        known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+        names = frozenset(known)
+
+        @functools.wraps(made)
+        def init(self: Any, *arguments: Any, **named: Any) -> None:
+            if not names.issuperset(named):
+                name = next(name for name in named if name not in names)
+                fix = fix_of(name, known, others, of.__name__)
+                raise TypeError(f"{of.__name__} has no {name}: {fix}")
+            made(self, *arguments, **named)
+
+        of.__init__ = init
+        return of
+
+    return decorate
