@@ -1,4 +1,7 @@
-"""What a pipeline is told: its types, their limits, and how they reach the library."""
+"""What a pipeline is told: its types, their limits, and how they reach the library.
+
+This file is over 500 lines because Config has its documentation, its defaults and its checks here.
+"""
 
 from __future__ import annotations
 

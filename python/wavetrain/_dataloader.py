@@ -4,6 +4,8 @@ batches come out in that order.
 In: a data set, which makes a request of a number, and an `epoch.Epoch`. Out: batches of a pipeline.
 The place that a checkpoint holds moves when a batch is given to the caller, never when it was only
 loaded ahead.
+
+This file is over 500 lines because a loader and the arguments of its order belong together.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 In: arrays and numbers, by the batch or by the sample. Out: the batches of a pipeline of `Config`,
 in order. The words are those that users of DALI's external_source know; what differs is told at
 `Source`. `import wavetrain` does not import this module.
+
+This file is over 500 lines because all calls of Source share the place in its stream.
 """
 
 from __future__ import annotations
