@@ -17,7 +17,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, NoReturn, cast
+from typing import Any, ClassVar, NoReturn
 
 from wavetrain import _border, _lent, _log, _native
 from wavetrain._arrays import ArraysHook
