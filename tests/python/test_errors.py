@@ -344,7 +344,11 @@ def test_what_a_pipeline_or_a_batch_has_not_is_named(cube, pipeline, use, kind, 
 @pytest.mark.parametrize(
     ("uri", "kind", "text"),
     [
-        ("s3://bucket/a.zarr", wavetrain.Unsupported, "serve its files with Pipeline(files=..)"),
+        (
+            "s3://bucket/a.zarr",
+            wavetrain.Unsupported,
+            "give files=wavetrain.store(..) or wavetrain.fsspec(..)",
+        ),
         ("hook:x", wavetrain.InvalidArgument, "only Config(source=..) has such arrays"),
     ],
 )

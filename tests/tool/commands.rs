@@ -590,6 +590,11 @@ fn a_cap_that_is_too_small_is_not_raised_behind_the_users_back() {
     let command = ["crop", &uri, "0:1,0:1", "-o", out.to_str().unwrap()];
     let capped = [&command[..], &["--max-host-memory-bytes", "4k"]].concat();
     assert!(bad(1, &capped).1.contains("BUDGET"));
+    // Uncompressed chunks are cut; those with a checksum are decoded whole.
+    let document = folder.join("a/zarr.json");
+    let mut meta: Value = serde_json::from_slice(&fs::read(&document).unwrap()).unwrap();
+    meta["codecs"].as_array_mut().unwrap().push(json!({"name": "crc32c"}));
+    fs::write(&document, meta.to_string()).unwrap();
     let capped = [&command[..], &["--max-chunk-uncompressed-bytes", "16"]].concat();
     assert!(bad(1, &capped).1.contains("max_chunk_uncompressed_bytes"));
 }

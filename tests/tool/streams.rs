@@ -108,7 +108,8 @@ fn a_list_streams_block_by_block_while_it_is_written_and_takes_no_more_memory() 
     drop(pipe);
     assert_eq!(told.count(), 1);
     assert!(child.wait().unwrap().success());
-    let more = peaks[3] - peaks[1];
+    // The system counts pages a few at a time.
+    let more = peaks[3].saturating_sub(peaks[1]);
     assert!(more < 4 << 20, "{more} bytes more for {} more requests", 2 * BLOCK);
     let file = fs::read(folder.join("out.npy")).unwrap();
     let (shape, data) = npy(&file);
