@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 /// What the object may ask of libc. A new name here is a decision, not an accident: none of them
 /// may allocate after open.
-const LIBC: [&str; 67] = [
+const LIBC: [&str; 65] = [
     "__errno_location",
     "abort",
     "bcmp",
