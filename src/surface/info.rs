@@ -104,9 +104,11 @@ fn fit_chunks<'a>(
         let target = (&mut normal, &mut record);
         read(uri(number, why)?, (&store, &asked), target, (scratch, false), why)?;
         let chunk_bytes = &mut config.max_chunk_uncompressed_bytes;
-        // Chunks that can be cut are, so that they need no larger cap.
-        record.cut_chunks(*chunk_bytes, *chunk_bytes);
-        let needed = if record.flat.is_some() { 1 } else { record.working_bytes() };
+        // Chunks that can be cut need no cap of their size; the default costs little.
+        let most = Config::DEFAULT.max_chunk_uncompressed_bytes.max(*chunk_bytes);
+        record.cut_chunks(most, most);
+        let is_any = record.flat.is_some() || record.is_cut;
+        let needed = if is_any { 1 } else { record.working_bytes() };
         *chunk_bytes = needed.max(*chunk_bytes);
         if record.is_in_parts() {
             parts += record.file_counts()[0];

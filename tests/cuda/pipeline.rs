@@ -188,8 +188,11 @@ fn crops(backend: u32) -> Config {
 #[test]
 fn config_fit_raises_the_cap_that_is_too_small_and_no_other() {
     let scratch = Scratch::new();
+    // Chunks with a checksum are not cut.
+    let codecs = r#",{"name":"crc32c"}"#;
     let uri = |name: &str, edge: u64| {
-        Meta::u16(&[edge, edge], &[edge, edge], None).write(&scratch, name, None)
+        let meta = Meta { codecs, ..Meta::u16(&[edge, edge], &[edge, edge], None) };
+        meta.write(&scratch, name, None)
     };
     // Chunks of 128 MiB, and of 800 MiB: two resident waves of these are over the derived cap.
     let (large, huge) = (uri("large", 8192), uri("huge", 20480));

@@ -80,11 +80,13 @@ def test_a_file_of_another_size_than_its_chunk_is_an_error_that_names_the_chunk(
 
 def test_fit_takes_memory_for_large_chunks_only_if_they_are_compressed(tmp_path):
     plain, packed = str(tmp_path / "plain.zarr"), str(tmp_path / "packed.zarr")
-    array(plain)
-    zarr.create_array(packed, shape=SHAPE, chunks=CHUNKS, dtype="u2")[:] = 1
+    large = {"shape": (20, 1024, 1024), "chunks": (20, 1024, 1024), "dtype": "u2"}
+    zarr.create_array(plain, compressors=None, **large)
+    zarr.create_array(packed, **large)
+    usual = wavetrain.Config(samples_per_batch=3, sample_shape=BOX, dtype="u16", backend="host")
 
     def committed(*fit):
-        with wavetrain.Pipeline(config(), fit=fit) as pipeline:
+        with wavetrain.Pipeline(usual, fit=fit) as pipeline:
             return pipeline.stats().host_bytes_committed
 
     assert committed() == committed(plain) < committed(packed)

@@ -146,7 +146,7 @@ impl Store {
 
     /// Whether a request that failed is made once more: one to a network may fail by chance.
     fn makes_again(&self, fault: Fault) -> bool {
-        matches!(fault, Fault::HookFailed | Fault::Failed(Errno(libc::EIO))) && !self.retries_itself
+        fault == Fault::HookFailed && !self.retries_itself
     }
 
     /// Makes a request, once more if that may help.
