@@ -283,6 +283,8 @@ impl World {
         let complex = Meta { data_type: "complex64", fill: "[0,0]", ..plain() };
         let gzip =
             Meta { codecs: r#",{"name":"no_such_codec","configuration":{"level":1}}"#, ..plain() };
+        // An uncompressed chunk would be cut.
+        let large = Meta { codecs: r#",{"name":"crc32c"}"#, ..Meta::u16(&[16; 3], &[16; 3], None) };
         let in_nested = Spec { seed: 11, chunk: 2, ..spec };
         let inner = layered(scratch, "inner", in_nested, nested_layers(false));
         flip_inner_index(&scratch.path("inner"));
@@ -306,7 +308,7 @@ impl World {
             refused(scratch, "flat", Some(Meta::u16(&[16; 2], &[4; 2], None)), Status::Rank),
             refused(scratch, "complex", Some(complex), Status::Dtype),
             refused(scratch, "gzip", Some(gzip), Status::Unsupported),
-            refused(scratch, "large", Some(Meta::u16(&[16; 3], &[16; 3], None)), Status::Budget),
+            refused(scratch, "large", Some(large), Status::Budget),
         ]);
         World { arrays, clean_count }
     }
