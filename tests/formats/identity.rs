@@ -494,9 +494,9 @@ fn a_box_over_a_million_one_element_chunks_streams_in_a_few_mib() {
 #[test]
 fn types_without_a_cast_stay_without_one_in_the_oracle() {
     assert!(!has_cast(Dtype::C64, Dtype::F32));
-    assert!(!has_cast(Dtype::Bool, Dtype::F32));
+    assert!(!has_cast(Dtype::U8, Dtype::Bool));
     assert!(!has_cast(Dtype::U64, Dtype::I64));
     assert!(!has_cast(Dtype::U32, Dtype::I32));
-    assert!(has_cast(Dtype::U32, Dtype::I64));
+    assert!(has_cast(Dtype::U32, Dtype::I64) && has_cast(Dtype::Bool, Dtype::F32));
     assert_eq!(cast(Dtype::I8, Dtype::I32, &[0xFF]), [0xFF; 4]);
 }

@@ -272,7 +272,7 @@ fn the_archive_links_with_the_oldest_glibc_that_the_readme_names() {
         }
         oldest = version.max(oldest);
     }
-    assert_eq!(oldest, GLIBC);
+    assert!(oldest <= GLIBC, "{oldest:?}");
     let readme = text_of(&header::root().join("README.md"));
     let said = format!("glibc {}.{} or later", GLIBC.0, GLIBC.1);
     assert!(readme.contains(&said), "README.md does not say {said:?}");
