@@ -53,7 +53,8 @@ fn obvious(uri: &str) -> Result<String, Status> {
     if let Some((path, query)) = uri.strip_prefix("raw:").and_then(|raw| raw.rsplit_once('?'))
         && is_file_uri(path)
     {
-        return Ok(format!("raw:/{}?{query}", unescaped(&path[7..])?.trim_start_matches('/')));
+        let path = unescaped(&path[7..])?;
+        return Ok(format!("raw:/{}?{query}", path.trim_start_matches('/')));
     }
     let is_file = is_file_uri(uri);
     // In a file:// uri a mark starts a level or the number of the first file, or is an error. In
