@@ -42,7 +42,7 @@ class Ways:
         self.opened = [os.open(file, os.O_RDONLY) for file in self.files]
 
     def parts(self, tile: np.ndarray, first: int):
-        """Of each file that the tile has rows of: its number, its first row, the place of these."""
+        """Each file that the tile has rows of: its number, the first of these rows, their place."""
         for number, begin in enumerate(self.firsts[:-1]):
             low, high = max(first, begin), min(first + len(tile), begin + ROWS[number])
             if low < high:

@@ -925,8 +925,8 @@ typedef struct wavetrain_source_hook {
                     void *target, uint64_t bytes);
 } wavetrain_source_hook;
 
-/* What wavetrain_files_hook lacks; functions get files.user. Only retries_itself is built yet:
- * another one that is set is WAVETRAIN_UNSUPPORTED by name. */
+/* Members that wavetrain_files_hook lacks. Functions get files.user. Only retries_itself is built
+ * yet: another member that is set is WAVETRAIN_UNSUPPORTED by name. */
 typedef struct wavetrain_store_hook {
     size_t struct_size;
     /* The last `bytes` bytes of a file, its size and its version, in one request; 0, ABSENT or

@@ -28,7 +28,7 @@ Axis = TypeVar("Axis")
 
 
 class Short(reprlib.Repr):
-    """What an error shows of a value: never all of a list or an array."""
+    """Values as errors show them: never all of a list or an array."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Short(reprlib.Repr):
 
 
 def attribute_of(value: Any, name: str) -> Any:
-    """Of an object of others, whose properties may raise; None without it."""
+    """An attribute of an object whose properties may raise; None if it has none."""
     with contextlib.suppress(Exception):
         return getattr(value, name, None)
     return None

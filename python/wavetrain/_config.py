@@ -1,4 +1,4 @@
-"""What a pipeline is told: its types, their limits, and how they reach the library.
+"""The settings of a pipeline: their types, their limits, and how they reach the library.
 
 This file is over 500 lines because Config has its documentation, its defaults and its checks here.
 """

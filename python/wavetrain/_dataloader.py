@@ -532,7 +532,7 @@ def transforms_of(given: Any) -> list[Callable[[Any], Any]]:
 
 
 def changes_of(map_uncompressed: Any, num_workers: Any, prefetch: Any) -> dict[str, Any]:
-    """What arguments of a loader put in the place of fields of its config."""
+    """Fields of the config that arguments of a loader replace."""
     changes: dict[str, Any] = {}
     if map_uncompressed is not None:
         changes["map_uncompressed"] = map_uncompressed

@@ -38,7 +38,8 @@ class Files(Protocol):
     several threads at once, and may wait. FileNotFoundError means that there is no such file, which
     for a chunk is data, the fill value; every other exception is a StorageError, whose cause it is.
     So is a FileNotFoundError that was raised from a failure: a PermissionError, a timeout, a status
-    of HTTP other than 404 and 410. A file must not change while the pipeline is open."""
+    of HTTP other than 404 and 410. The library makes a call that failed once more. A file must not
+    change while the pipeline is open."""
 
     def size(self, name: str) -> int:
         """The bytes of the file."""

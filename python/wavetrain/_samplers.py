@@ -87,7 +87,7 @@ class Resampled(Epoch):
         return samples
 
     def _items(self) -> list[Any]:
-        """What the sampler gives, and not more than its len()."""
+        """The items of the sampler. More of them than its len() are an error."""
         sized = isinstance(self.sampler, Sized)
         most = len(self.sampler) if sized else UNSIZED_MAX
         items = list[Any](itertools.islice(self.sampler, most + 1))

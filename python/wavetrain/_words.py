@@ -84,7 +84,7 @@ PACKAGE = {
 
 
 def fix_of(name: str, known: Iterable[str], others: Mapping[str, str], whole: str) -> str:
-    """What to write in the place of a name."""
+    """The text that says which name to write instead."""
     if name in others:
         return others[name]
     near = difflib.get_close_matches(name, known, 1)

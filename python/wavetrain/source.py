@@ -93,9 +93,9 @@ class Source(Owned):
         cycle: at the end "no": StopIteration, until reset. "raise": StopIteration, and the next
             call begins another epoch. "quiet": another epoch begins, and nobody is told.
         parallel: threads that make calls, True for as many as CPUs; or an executor with submit,
-            such as a thread pool of the program's own. Results are taken in order. What has a
-            state, such as an iterable, is asked by one thread; other callables must not mind the
-            order, nor calls behind the end.
+            for example a thread pool of the program's own. Results are taken in order. One thread
+            asks a source that has a state, as an iterable has. Other callables must not mind the
+            order of calls, nor calls after the end.
         prefetch: batches that these threads are asked for ahead.
         blocking: False: where the next batch was not fed, or the threads are not done, TryAgain.
         repeat_last: where nothing was fed, the last that was is taken again.

@@ -21,7 +21,7 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Most callers that wait in order; those beyond wait for a place among them.
 const WAITING_MAX: u64 = 256;
 
-/// A caller that has its box may come with the next one before so much time is over.
+/// Time within which a caller that has its box may begin the next one.
 const RETURN_NS: u64 = 1_000_000;
 
 /// See the module.
@@ -153,13 +153,13 @@ impl Readers {
         }
     }
 
-    /// Whether callers who sleep are to come for jobs, of which so many are done at a time at most.
-    /// More callers than that would only keep those from the processors who have their boxes.
+    /// Whether a caller that sleeps is woken for a job. At most `contexts` jobs run at a time, and
+    /// more callers than that would keep others, whose boxes are complete, from the processors.
     pub fn calls_callers(&self, contexts: u32) -> bool {
         self.idle > 0 && !self.is_waking && self.most <= contexts
     }
 
-    /// Whether own threads are to come to the lane: not if as many callers do its jobs.
+    /// Whether wavetrain's threads take jobs of the lane: not if `contexts` callers do them.
     pub fn calls_others(&self, contexts: u32) -> bool {
         let callers = if self.most <= contexts { self.helping + self.idle } else { self.helping };
         callers == 0 || self.is_much && self.most != contexts

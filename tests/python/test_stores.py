@@ -173,7 +173,7 @@ def raising(error):
 
 
 def read_broken(**changes):
-    """What is read of an array in a store that does that."""
+    """The elements that wavetrain reads of an array in a store that does that."""
     store = zarr.storage.MemoryStore()
     write_cube(store, numpy.arange(8, dtype="u1"), name="a", compressors=None, **HOLED)
     with wavetrain.Reader(files=wavetrain.store(Broken(store, **changes))) as reader:

@@ -722,7 +722,7 @@ def test_a_child_is_told_to_make_its_own_and_can(array, config):
         assert drain(batches, data) == tags_of(path, 1)
 
 
-# Samplers of torch, given to the DataLoader of wavetrain. What torch's own gives is right.
+# Samplers of torch, given to the DataLoader of wavetrain. The batches of torch's loader are right.
 
 
 class Requests:

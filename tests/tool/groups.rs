@@ -181,7 +181,7 @@ fn consolidated_metadata_that_does_not_agree_with_the_nodes_is_stale() {
         assert_eq!((error.as_str(), &objects(&uri)[0]["stale"]), ("", &json!([])), "{name}");
         let path = scratch.path("group/a").join(document);
         let mut array: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-        // What other writers leave out, and spell otherwise, is the same.
+        // Members that other writers leave out, or spell otherwise, are the same.
         array["storage_transformers"] = json!(null);
         array["fill_value"] = json!(0.0);
         fs::write(&path, array.to_string()).unwrap();

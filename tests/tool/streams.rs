@@ -214,7 +214,7 @@ fn a_crop_to_standard_output_writes_the_file_there_and_nothing_else() {
     assert!(error.contains("-o - and --json both write standard output"), "{error}");
 }
 
-/// What a command draws on a terminal that its standard error is.
+/// The bytes that a command draws if its standard error is a terminal.
 fn drawn(folder: &Path, arguments: &[&str]) -> String {
     let (mut near, mut far) = (0, 0);
     let (name, termios, window) = (null_mut(), null_mut(), null_mut());

@@ -25,9 +25,9 @@ OME-NGFF image, the wells of a plate), and then every array below it.
 
       --json            one JSON object per group and array on standard output, a line each
 
-A node that a group's metadata names and that is absent, and a folder that cannot be looked into,
-are told with the reason. Consolidated metadata that does not agree with the documents of the nodes
-is told as stale (stale in JSON, a list); wavetrain reads the documents of the nodes themselves.
+A reason is printed for each node that a group's metadata names and that is absent, and for each
+folder that cannot be looked into. Consolidated metadata that differs from the documents of the
+nodes is printed as stale (stale in JSON, a list). wavetrain itself reads these documents.
 
 Exit code: 0 when every array would be read, 1 when one would be rejected, or a named node cannot be
 read.

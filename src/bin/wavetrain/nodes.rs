@@ -135,7 +135,7 @@ impl Below {
             });
             for path in paths.into_iter().filter(|path| is_node(path)) {
                 let name = path.to_string_lossy().into_owned();
-                // What is no group is an array, or for the library to reject.
+                // Any other node is an array, or the library rejects it.
                 if !is_group_folder(&path) {
                     below.arrays.push(name);
                 } else if depth < DEPTH_MAX {

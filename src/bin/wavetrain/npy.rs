@@ -74,7 +74,7 @@ pub struct Writer {
     /// None for a target that is no regular file.
     partial: Option<Partial>,
     element: Element,
-    /// Of the array, or of one of the rows that it is made of.
+    /// Extents of the array, or of one of the rows that it is made of.
     shape: Vec<u64>,
     /// Bytes of that shape.
     shape_bytes: u64,

@@ -202,7 +202,7 @@ pub fn no_requests<T>(path: &Path) -> Outcome<T> {
 pub struct Lines {
     path: PathBuf,
     source: Box<dyn BufRead>,
-    /// Of the whole file; None of a pipe, which does not know.
+    /// Bytes of the whole file; None for a pipe, whose length is not known.
     file_bytes: Option<u64>,
     bytes: u64,
     count: usize,

@@ -115,7 +115,7 @@ pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(
     {
         let path = file_path(path, &mut buffer, why)?;
         out.clear();
-        // Two slashes behind the prefix would be those of a scheme.
+        // Two slashes right after the prefix would be those of a scheme.
         write!(out, "{RAW_PREFIX}/{}?{query}", path.trim_start_matches('/'));
         assert!(!out.is_cut());
         return Ok(());

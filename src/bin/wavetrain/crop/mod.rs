@@ -48,7 +48,7 @@ struct Stack {
     row_bytes: u64,
 }
 
-/// What has come out so far, and where it goes.
+/// The target of all blocks, and how many of their requests failed.
 struct Sink<'a> {
     options: &'a Options,
     /// None before the first box, and in a folder.
@@ -294,7 +294,7 @@ impl Receiver for GroupSink<'_, '_, '_> {
     }
 }
 
-/// What the log said about a skipped sample, without the status in front.
+/// The text of the log about a skipped sample, without its status.
 fn skipped_text(tag: u64, status: Status) -> String {
     let text = system::take_text(tag).unwrap_or_default();
     match text.strip_prefix(status.name()).and_then(|rest| rest.strip_prefix(": ")) {

@@ -40,8 +40,8 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; '-' reads stan
                         each becomes, null: none) may be left out
       --dtype TYPE      'source' (default) writes each array's own type bit for bit (bf16 as
                         uint16); or a type from the list below
-      --keep-going      go on after a failing request, or a line that is none; stacked, its row
-                        holds pad-value (zeros where its uri or its line is refused)
+      --keep-going      go on after a request that fails, or a line that is not one; its row
+                        of a stack holds pad-value (zeros if its uri or line is refused)
       --json            one line per request on standard output: index, status, uri, box, and the
                         error if it failed
 
