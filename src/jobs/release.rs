@@ -103,12 +103,16 @@ pub fn give_slot_back(
     let shared = lock.shared;
     let is_lent = lock.lock().slots.loan_tag(slot).is_some();
     let Some(engine) = shared.engine().filter(|_| !is_lent) else {
+        let failed = event.err();
+        if let Some(fault) = &failed {
+            fail_device(lock, fault);
+        }
         let state = &mut *lock.lock();
         if state.slots.released(slot, false) {
             state.device.uses.get_mut(slot.at()).into_iter().for_each(|uses| uses.clear());
             state.slot_freed(shared);
         }
-        return Ok(());
+        return release_result(failed);
     };
     let uses = lock.lock().device.uses[slot.at()].clone();
     let mut event = event;
@@ -133,8 +137,6 @@ pub fn give_slot_back(
         event = Ok(None);
     };
     let state = &mut *guard;
-    let mut why = Why::new();
-    let status = failed.map(|fault| fail!(why, Cuda, "release: {fault}"));
     if state.slots.released(slot, true) {
         state.slot_freed(shared);
     }
@@ -145,7 +147,15 @@ pub fn give_slot_back(
             state.wakes.all(Condition::Idle);
         }
     }
-    status.map_or(Ok(()), |status| Err(Failure::because(status, &why)))
+    release_result(failed)
+}
+
+/// The result of a release in which a call of the driver failed, or none did.
+fn release_result(failed: Option<Fault>) -> Result<(), Failure> {
+    let Some(fault) = failed else { return Ok(()) };
+    let mut why = Why::new();
+    let status = fail!(why, Cuda, "release: {fault}");
+    Err(Failure::because(status, &why))
 }
 
 /// Tries again for the slots whose streams were captured when they were given back; whether one

@@ -330,6 +330,29 @@ fn a_reset_forgets_the_store_s_failure_and_keeps_the_device_s() {
     assert!(status == Status::Cuda && text.contains("cuEventRecord"), "{text}");
 }
 
+#[test]
+fn a_release_of_lent_memory_whose_event_cannot_be_looked_at_says_so() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "raw", false);
+    let gpu = Gpu::new(&simulator, 0);
+    let (stream, event) = (gpu.stream(), gpu.event());
+    gpu.driver.event_record(event, stream).unwrap();
+    let config = Config { thread_mode: THREADS_PUMP, ..device_config(&simulator, 2) };
+    let loader = Handle::new(&tight(&config));
+    loader.lend(gpu.memory(BATCH_BYTES).0, BATCH_BYTES as u64, None, 7).unwrap();
+    let batch = loader.batch(&uri, &[1, 2]);
+    simulator.fail(Some(c"cuEventQuery"), 0, 700, 1);
+    let (status, text) = loader.release(batch, Some(event)).unwrap_err();
+    simulator.fail_none();
+    assert!(status == Status::Cuda && text.contains("cuEventQuery"), "{text}");
+    // The batch was given back, and the stream has ended.
+    assert_eq!(loader.release(batch, None).unwrap_err().0, Status::Invalid);
+    let (status, text) = loader.push(&uri, &[3]).unwrap_err();
+    assert!(status == Status::Cuda && text.contains("cuEventQuery"), "{text}");
+    assert_eq!(loader.close(PATIENCE_NS), (Some(Status::Ok), 0));
+}
+
 /// A close of 10 ms beside a consumer's stream that stands still, once the device has failed in
 /// `fail`, which releases the batch that is worked on there: the work holds it up, nothing else.
 fn close_in_time(simulator: &Simulator, uri: &str, fail: impl Fn(&Gpu<'_>, &Handle, u64, Stream)) {
