@@ -417,6 +417,90 @@ typedef struct wavetrain_tensor {
                              are, before push is called. Of the host NULL */
 } wavetrain_tensor;
 
+/* A box of a field that is overwritten. Yours; copied by push. */
+typedef struct wavetrain_erase {
+    uint64_t begin[WAVETRAIN_RANK_MAX]; /* by axis of the field: the first place */
+    uint64_t end[WAVETRAIN_RANK_MAX];   /* one past the last, at most the field's extent; of axes
+                                           that the field lacks both are 0 */
+    const float *values; /* n_values values */
+    uint32_t n_values;   /* 1: the same for all channels; or n_channels */
+    uint32_t reserved;   /* 0 */
+} wavetrain_erase;
+
+/* Arithmetic on the elements of a box on their way into a field of F32, BF16 or F16. Yours; set
+ * struct_size; copied by push. It needs config.augment = 1, and elements of any type but RAW.
+ *
+ * For each place of the field that the box goes to, in this order:
+ *
+ *     x = (float)element              as a cast to F32 makes it
+ *     x = x * scale[c]                unless scale is NULL
+ *     x = x + bias[c]                 unless bias is NULL
+ *     x = x + noise_sigma * z         unless noise_sigma is 0
+ *     if (x < clamp_low)  x = clamp_low      if has_clamp
+ *     if (x > clamp_high) x = clamp_high
+ *     x = values[c]                   if the place lies in a box of erase, the last one that it
+ *                                     lies in
+ *     the field gets x                as a cast of F32 makes it
+ *
+ * Every line is in float, and each * and + rounds once, to nearest even: they are never contracted
+ * to one operation, and subnormal numbers are kept. Every NaN becomes 0x7FC00000 before the last
+ * line, which is 0x7FC0 of BF16 and 0x7E00 of F16. So all backends give the same bits.
+ *
+ * c is the place along channel_axis of the field, or 0 where n_channels is 1. z is made of
+ * noise_key and n, the number of the place in the field's sample, row-major:
+ *
+ *     uint64_t h = noise_key + (n + 1) * 0x9E3779B97F4A7C15;      in 64 bits
+ *     h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9;
+ *     h = (h ^ h >> 27) * 0x94D049BB133111EB;
+ *     h = h ^ h >> 31;
+ *     z = table[h >> 53] + table[h >> 42 & 2047];                 one addition of floats
+ *
+ * table[i] is the float next to Q((i + 0.5) / 2048) * 0.7073325951129718, where Q is the quantile
+ * of the normal distribution: z has mean 0 and variance 1, and is between -4.94 and 4.94. Two boxes
+ * that go to other places of a sample with the same key have other noise.
+ *
+ * The fill value of an array goes through all this, as its elements do. What pad_mode of the field
+ * makes outside of the array does where pad_goes_through is 1; else it is cast alone, and erased
+ * nowhere. Places that no box covers never do. */
+typedef struct wavetrain_augment {
+    size_t struct_size;
+    const float *scale;    /* [n_channels]; NULL: none */
+    const float *bias;     /* [n_channels]; NULL: none */
+    uint32_t n_channels;   /* 0: no scale and no bias; 1: the same for all; else the field's extent
+                              along channel_axis, up to 64 */
+    uint32_t channel_axis; /* of the field; 0 where n_channels is at most 1 */
+    float clamp_low;       /* a number or an infinity; 0 without has_clamp */
+    float clamp_high;      /* the same, not less than clamp_low */
+    uint32_t has_clamp;    /* 0 or 1 */
+    float noise_sigma;     /* 0: none; at least 0, finite */
+    uint64_t noise_key;    /* 0 where there is none */
+    const wavetrain_erase *erase; /* n_erase boxes, each erase_bytes behind the one before */
+    uint32_t n_erase;      /* up to 8 */
+    uint32_t erase_bytes;  /* sizeof(wavetrain_erase); 0 where there is none */
+    uint32_t pad_goes_through; /* 0 or 1 */
+    uint32_t reserved;     /* 0 */
+} wavetrain_augment;
+
+/* The filter of wavetrain_affine. */
+enum {
+    WAVETRAIN_NEAREST = 0, /* the voxel floor(x + 1/2) */
+    WAVETRAIN_LINEAR = 1,  /* between the two voxels of each axis */
+    WAVETRAIN_FILTER_FORCE32 = 0x7FFFFFFF
+};
+
+/* Where the places of a box lie in an array. Not built yet: a box that has one is
+ * WAVETRAIN_UNSUPPORTED. */
+typedef struct wavetrain_affine {
+    size_t struct_size;
+    uint32_t rank;       /* 1 to 3 axes are mapped; the others are copied */
+    uint32_t axes[3];    /* which of the array */
+    double matrix[3][4]; /* output place to voxel of level 0; where has_units, to physical units */
+    uint32_t filter;     /* WAVETRAIN_NEAREST or WAVETRAIN_LINEAR */
+    int32_t level;       /* of an OME-NGFF image; -1: the coarsest that is fine enough */
+    uint32_t has_units;  /* 0 or 1 */
+    uint32_t reserved;   /* 0 */
+} wavetrain_affine;
+
 /* A box of an array or a tensor, and where in a field of the sample its elements go. Yours; copied
  * by push.
  *
@@ -453,6 +537,8 @@ typedef struct wavetrain_box {
                                          order, see above */
     const wavetrain_tensor *tensor;   /* of MEMORY and of a VALUE: what is read, and there is no
                                          uri; else NULL */
+    const wavetrain_augment *augment; /* what is done to the elements; NULL: they are cast alone */
+    const wavetrain_affine *affine;   /* NULL; not built yet */
 } wavetrain_box;
 
 /* A sample. Yours; copied by push, which takes sizeof(wavetrain_sample) as an argument. */
@@ -471,6 +557,7 @@ enum {
     WAVETRAIN_AT_IS_ONE = 8,
     WAVETRAIN_WHICH_IS_ONE = 16,
     WAVETRAIN_VALUES_IS_ONE = 32,
+    WAVETRAIN_AUGMENT_IS_ONE = 64,
     WAVETRAIN_COLUMN_FORCE32 = 0x7FFFFFFF
 };
 
@@ -506,8 +593,9 @@ typedef struct wavetrain_column {
                                  max_boxes_per_sample in the config */
     uint32_t value_dtype;     /* WAVETRAIN_F32 ..: one that the field may be made of; else 0 */
     uint32_t value_bytes;     /* bytes of the value of a row, 1 to 64; else 0 */
-    const struct wavetrain_augment *augment; /* NULL; not built yet */
-    uint32_t augment_bytes;   /* 0 */
+    const wavetrain_augment *augment; /* [count], each augment_bytes behind the one before; NULL:
+                                 elements are cast alone */
+    uint32_t augment_bytes;   /* sizeof(wavetrain_augment); 0 where there is none */
     uint32_t reserved2;       /* 0 */
 } wavetrain_column;
 

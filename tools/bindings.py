@@ -19,6 +19,7 @@ TARGET = ROOT / "python/wavetrain/_native.py"
 NUMBERS = {
     "char": ("c_char", "bytes"),
     "double": ("c_double", "float"),
+    "float": ("c_float", "float"),
     "int32_t": ("c_int32", "int"),
     "int64_t": ("c_int64", "int"),
     "size_t": ("c_size_t", "int"),
@@ -47,6 +48,7 @@ from ctypes import (
     c_char,
     c_char_p,
     c_double,
+    c_float,
     c_int32,
     c_int64,
     c_size_t,
@@ -132,12 +134,13 @@ def member(declaration: str, owner: str, structs: set[str]) -> tuple[str, str, s
         words = [in_ctypes(" ".join(result.split()), structs)[0], *parameters(takes, structs)]
         made = f"{kind} = CFUNCTYPE({', '.join(words)})"
         return name, kind, "Any", made.replace("(", "(\n    ").replace(")", "\n)")
-    array = re.fullmatch(r"(.*)\[(.+)\]", declaration, re.S)
-    words, name = split(array[1] if array else declaration)
+    lengths = re.findall(r"\[(.+?)\]", declaration)
+    words, name = split(declaration.split("[")[0])
     kind, read = in_ctypes(words, structs)
-    if array:
+    for length in reversed(lengths):  # the innermost one is the last
         read = "bytes" if kind == "c_char" else f"Array[{kind}]"
-        length = array[2].replace("WAVETRAIN_", "")
+        length = length.replace("WAVETRAIN_", "")
+        kind = f"({kind})" if " " in kind else kind
         kind = f"{kind} * ({length})" if " " in length else f"{kind} * {length}"
     return name, kind, read, ""
 

@@ -13,6 +13,7 @@ from ctypes import (
     c_char,
     c_char_p,
     c_double,
+    c_float,
     c_int32,
     c_int64,
     c_size_t,
@@ -83,12 +84,15 @@ MEMORY_DEVICE = 2
 BOX_URI = 0
 BOX_MEMORY = 1
 BOX_VALUE = 2
+NEAREST = 0
+LINEAR = 1
 BEGIN_IS_ONE = 1
 SHAPE_IS_ONE = 2
 STEP_IS_ONE = 4
 AT_IS_ONE = 8
 WHICH_IS_ONE = 16
 VALUES_IS_ONE = 32
+AUGMENT_IS_ONE = 64
 CODEC_NONE = 0
 CODEC_ZSTD = 1
 CODEC_BLOSC = 2
@@ -267,6 +271,80 @@ class Tensor(Structure):
     ]
 
 
+class Erase(Structure):
+    begin: Array[c_uint64]
+    end: Array[c_uint64]
+    values: int | None
+    n_values: int
+    reserved: int
+
+    _fields_ = [
+        ("begin", c_uint64 * RANK_MAX),
+        ("end", c_uint64 * RANK_MAX),
+        ("values", c_void_p),
+        ("n_values", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class Augment(Structure):
+    struct_size: int
+    scale: int | None
+    bias: int | None
+    n_channels: int
+    channel_axis: int
+    clamp_low: float
+    clamp_high: float
+    has_clamp: int
+    noise_sigma: float
+    noise_key: int
+    erase: int | None
+    n_erase: int
+    erase_bytes: int
+    pad_goes_through: int
+    reserved: int
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("scale", c_void_p),
+        ("bias", c_void_p),
+        ("n_channels", c_uint32),
+        ("channel_axis", c_uint32),
+        ("clamp_low", c_float),
+        ("clamp_high", c_float),
+        ("has_clamp", c_uint32),
+        ("noise_sigma", c_float),
+        ("noise_key", c_uint64),
+        ("erase", c_void_p),
+        ("n_erase", c_uint32),
+        ("erase_bytes", c_uint32),
+        ("pad_goes_through", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class Affine(Structure):
+    struct_size: int
+    rank: int
+    axes: Array[c_uint32]
+    matrix: Array[c_double * 4]
+    filter: int
+    level: int
+    has_units: int
+    reserved: int
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("rank", c_uint32),
+        ("axes", c_uint32 * 3),
+        ("matrix", (c_double * 4) * 3),
+        ("filter", c_uint32),
+        ("level", c_int32),
+        ("has_units", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
 class Box(Structure):
     uri: bytes | None
     uri_bytes: int
@@ -280,6 +358,8 @@ class Box(Structure):
     step: Array[c_int64]
     axes: Array[c_uint8]
     tensor: int | None
+    augment: int | None
+    affine: int | None
 
     _fields_ = [
         ("uri", c_char_p),
@@ -294,6 +374,8 @@ class Box(Structure):
         ("step", c_int64 * RANK_MAX),
         ("axes", c_uint8 * RANK_MAX),
         ("tensor", c_void_p),
+        ("augment", c_void_p),
+        ("affine", c_void_p),
     ]
 
 

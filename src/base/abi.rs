@@ -80,6 +80,16 @@ pub const AT_IS_ONE: u32 = 8;
 pub const WHICH_IS_ONE: u32 = 16;
 /// `TableColumn::flags`: `values` has one row.
 pub const VALUES_IS_ONE: u32 = 32;
+/// `TableColumn::flags`: `augment` has one row.
+pub const AUGMENT_IS_ONE: u32 = 64;
+/// Erased boxes of a box at most.
+pub const ERASES_MAX: usize = 8;
+/// Channels that scale, bias and erased values tell apart at most.
+pub const CHANNELS_MAX: usize = 64;
+/// `Affine::filter`: the voxel that is nearest.
+pub const NEAREST: u32 = 0;
+/// `Affine::filter`: between the two voxels of each axis.
+pub const LINEAR: u32 = 1;
 /// A job of ours that the host runs: it takes the argument that came with it.
 pub type HostJob = unsafe extern "C" fn(argument: *mut c_void);
 /// The function that `StoreHook::list` calls for each child of a folder.
@@ -99,7 +109,7 @@ macro_rules! blanks {
     };
 }
 
-blanks!(i8: 0, u8: 0, u32: 0, i32: 0, u64: 0, i64: 0, usize: 0, f64: 0.0);
+blanks!(i8: 0, u8: 0, u32: 0, i32: 0, u64: 0, i64: 0, usize: 0, f32: 0.0, f64: 0.0);
 
 impl<T: Blank, const N: usize> Blank for [T; N] {
     const BLANK: [T; N] = [T::BLANK; N];
@@ -270,6 +280,74 @@ c_structs! {
         axes: [u8; RANK_MAX],
         /// What is fed, where kind is not `BOX_URI`.
         tensor: *const Tensor,
+        /// What becomes of the elements on their way into the field; NULL: they are cast.
+        augment: *const Augment,
+        /// Not built yet: NULL.
+        affine: *const Affine,
+    }
+
+    /// Arithmetic on the elements of a box: `wavetrain_augment`.
+    struct Augment, EMPTY {
+        /// `n_channels` factors; NULL: 1.
+        scale: *const f32,
+        /// `n_channels` terms; NULL: 0.
+        bias: *const f32,
+        /// How many; 1: the same for all channels, 0: neither scale nor bias.
+        n_channels: u32,
+        /// Axis of the field along which the channels lie.
+        channel_axis: u32,
+        /// Least value.
+        clamp_low: f32,
+        /// Largest value.
+        clamp_high: f32,
+        /// 1: values are clamped.
+        has_clamp: u32,
+        /// Standard deviation of noise; 0: none.
+        noise_sigma: f32,
+        /// Key of the noise.
+        noise_key: u64,
+        /// `n_erase` boxes of the field.
+        erase: *const Erase,
+        /// How many, up to `ERASES_MAX`.
+        n_erase: u32,
+        /// sizeof(wavetrain_erase) as the caller knows it.
+        erase_bytes: u32,
+        /// 1: padding goes through all of this; 0: it is cast alone.
+        pad_goes_through: u32,
+        /// Always 0.
+        reserved: u32,
+    }
+
+    /// A box of a field that is overwritten: `wavetrain_erase`.
+    struct Erase {
+        /// First place along each axis of the field.
+        begin: [u64; RANK_MAX],
+        /// One past the last place.
+        end: [u64; RANK_MAX],
+        /// What they hold: `n_values` values.
+        values: *const f32,
+        /// 1, or as many as there are channels.
+        n_values: u32,
+        /// Always 0.
+        reserved: u32,
+    }
+
+    /// From the places of a field to the voxels of an array: `wavetrain_affine`.
+    struct Affine, EMPTY {
+        /// Axes that are mapped, 1 to 3.
+        rank: u32,
+        /// Which axes of the array.
+        axes: [u32; 3],
+        /// Output place to voxel, or to physical units.
+        matrix: [[f64; 4]; 3],
+        /// `NEAREST` or `LINEAR`.
+        filter: u32,
+        /// Level of the image; -1: the coarsest that is fine enough.
+        level: i32,
+        /// 1: the matrix gives physical units of an OME-NGFF image.
+        has_units: u32,
+        /// Always 0.
+        reserved: u32,
     }
 
     /// What a box is fed from: `wavetrain_tensor`.
@@ -325,9 +403,9 @@ c_structs! {
         value_dtype: u32,
         /// Bytes of the value of a row.
         value_bytes: u32,
-        /// Not built yet: NULL.
-        augment: *const c_void,
-        /// Not built yet: 0.
+        /// What becomes of the elements of each row; NULL: they are cast.
+        augment: *const Augment,
+        /// sizeof(wavetrain_augment) as the caller knows it.
         augment_bytes: u32,
         /// Always 0.
         reserved2: u32,

@@ -27,7 +27,7 @@ type Facts = BTreeMap<String, i64>;
 /// Name in C, size, and the fields with their offsets.
 type Layout = (&'static str, usize, &'static [(&'static str, usize)]);
 
-fn rust_layouts() -> [Layout; 26] {
+fn rust_layouts() -> [Layout; 29] {
     macro_rules! layouts {
         ($($rust:ident: $c:literal),+ $(,)?) => {
             [$(($c, size_of::<$rust>(), $rust::FIELDS)),+]
@@ -38,6 +38,9 @@ fn rust_layouts() -> [Layout; 26] {
         MemoryLine: "wavetrain_memory_line",
         Memory: "wavetrain_memory",
         SampleBox: "wavetrain_box",
+        Erase: "wavetrain_erase",
+        Augment: "wavetrain_augment",
+        Affine: "wavetrain_affine",
         Sample: "wavetrain_sample",
         TableColumn: "wavetrain_column",
         Target: "wavetrain_target",
@@ -64,7 +67,7 @@ fn rust_layouts() -> [Layout; 26] {
 }
 
 /// Constants whose names the header makes from the Rust name by a prefix.
-const CONSTANTS: [(&str, i64); 95] = [
+const CONSTANTS: [(&str, i64); 98] = [
     ("BOX_MEMORY", BOX_MEMORY as i64),
     ("BOX_VALUE", BOX_VALUE as i64),
     ("BOX_URI", BOX_URI as i64),
@@ -74,6 +77,9 @@ const CONSTANTS: [(&str, i64); 95] = [
     ("AT_IS_ONE", AT_IS_ONE as i64),
     ("WHICH_IS_ONE", WHICH_IS_ONE as i64),
     ("VALUES_IS_ONE", VALUES_IS_ONE as i64),
+    ("AUGMENT_IS_ONE", AUGMENT_IS_ONE as i64),
+    ("NEAREST", NEAREST as i64),
+    ("LINEAR", LINEAR as i64),
     ("FIELDS_MAX", FIELDS_MAX as i64),
     ("RANK_MAX", RANK_MAX as i64),
     ("URI_BYTES_MAX", URI_BYTES_MAX as i64),

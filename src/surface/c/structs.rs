@@ -289,6 +289,9 @@ pub unsafe fn read_box(
         let (kind, reserved) = (source.kind, source.reserved);
         return Err(fail!(why, Invalid, "kind = {kind}, reserved = {reserved}: no such box"));
     }
+    if !source.augment.is_null() || !source.affine.is_null() {
+        return Err(fail!(why, Unsupported, "augment, affine: not built yet: must be NULL"));
+    }
     (target.rank, target.begin, target.end) = (rank, source.begin, source.end);
     (target.field, target.at) = (source.field, source.at);
     (target.step, target.axes) = (source.step, source.axes);
