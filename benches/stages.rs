@@ -360,6 +360,7 @@ fn tables(report: &Report) {
         shape: Rows::One(&[1, 64]),
         step: Rows::None,
         at: Rows::None,
+        augment: Rows::None,
     };
     let (begin, shape, field) = (Rows::None, Rows::None, 1);
     let source = Source::Values(Dtype::I64, 8, Rows::Each(&labels));

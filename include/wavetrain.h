@@ -460,8 +460,11 @@ typedef struct wavetrain_erase {
  * that go to other places of a sample with the same key have other noise.
  *
  * The fill value of an array goes through all this, as its elements do. What pad_mode of the field
- * makes outside of the array does where pad_goes_through is 1; else it is cast alone, and erased
- * nowhere. Places that no box covers never do. */
+ * makes outside of the array does where pad_goes_through is 1, a pad_value as an element of the
+ * field; else it is cast alone, and erased nowhere. Places that no box covers never do.
+ *
+ * What is done on a device is not built yet: push is WAVETRAIN_UNSUPPORTED there. read_into refuses
+ * boxes that have it. */
 typedef struct wavetrain_augment {
     size_t struct_size;
     const float *scale;    /* [n_channels]; NULL: none */
@@ -469,11 +472,11 @@ typedef struct wavetrain_augment {
     uint32_t n_channels;   /* 0: no scale and no bias; 1: the same for all; else the field's extent
                               along channel_axis, up to 64 */
     uint32_t channel_axis; /* of the field; 0 where n_channels is at most 1 */
-    float clamp_low;       /* a number or an infinity; 0 without has_clamp */
+    float clamp_low;       /* a number or an infinity; not looked at without has_clamp */
     float clamp_high;      /* the same, not less than clamp_low */
     uint32_t has_clamp;    /* 0 or 1 */
     float noise_sigma;     /* 0: none; at least 0, finite */
-    uint64_t noise_key;    /* 0 where there is none */
+    uint64_t noise_key;
     const wavetrain_erase *erase; /* n_erase boxes, each erase_bytes behind the one before */
     uint32_t n_erase;      /* up to 8 */
     uint32_t erase_bytes;  /* sizeof(wavetrain_erase); 0 where there is none */
@@ -1358,7 +1361,7 @@ typedef struct wavetrain_config {
      * [0] */
     uint32_t max_npy_files;
     uint32_t digest; /* 1: each sample of each field gets a digest, see below. [0] */
-    uint32_t augment; /* 1: boxes may be changed as they are cast. Not built yet. [0] */
+    uint32_t augment; /* 1: boxes may have a wavetrain_augment, for which push keeps memory. [0] */
     uint64_t max_resample_bytes; /* Memory for boxes that are resampled. Not built yet. [0] */
     /* Arrays that only you can read: hook:NAME. Copied by open. [none] */
     wavetrain_source_hook source;
@@ -1532,7 +1535,7 @@ wavetrain_status wavetrain_push(wavetrain_loader loader, const wavetrain_sample 
  * of push; to go on, advance the arrays by *taken rows. Waits as push does.
  * Results as of push. The text of what is wrong with a row begins with its number in this call,
  * which is *taken, and, where there are several, its column: "row 3: column 1: ". A column that is
- * wrong as such is INVALID at row 0, and UNSUPPORTED where it has augment. */
+ * wrong as such is INVALID at row 0. */
 wavetrain_status wavetrain_push_table(wavetrain_loader loader, const wavetrain_column *columns,
                                       uint32_t n_columns, uint32_t column_bytes, size_t count,
                                       const uint64_t *tags, uint64_t timeout_ns, size_t *taken);

@@ -138,7 +138,8 @@ def member(declaration: str, owner: str, structs: set[str]) -> tuple[str, str, s
     words, name = split(declaration.split("[")[0])
     kind, read = in_ctypes(words, structs)
     for length in reversed(lengths):  # the innermost one is the last
-        read = "bytes" if kind == "c_char" else f"Array[{kind}]"
+        inner = kind if length is lengths[-1] else read
+        read = "bytes" if kind == "c_char" else f"Array[{inner}]"
         length = length.replace("WAVETRAIN_", "")
         kind = f"({kind})" if " " in kind else kind
         kind = f"{kind} * ({length})" if " " in length else f"{kind} * {length}"

@@ -172,7 +172,7 @@ impl Work {
             let device = DeviceSample { sample: sample(), dtype: self.target, address };
             for origin in origins(&extents, &chunk_shape) {
                 let chunk = random.bytes(case.record.chunk_bytes as usize);
-                let mut host = Target { sample: sample(), claim: Claim::on(target) };
+                let mut host = Target { sample: sample(), claim: Claim::on(target), change: None };
                 scatter(&mut host, &origin, &ChunkBytes { bytes: &chunk, first: 0 });
                 self.add(&mut wave, &device, &origin, &chunk);
             }

@@ -568,14 +568,14 @@ fn filled(
     let strides = &strides;
     let claim = Claim::on(&mut buffer[GUARD_BYTES..][..bytes]);
     let sample = SampleBox { record, cast, shape, strides, pad: mode };
-    let mut target = Target { sample, claim };
+    let mut target = Target { sample, claim, change: None };
     let mut written = 0;
     for step in steps.iter().filter(|step| step.samples.contains(&number)) {
         let chunk = chunk_bytes(parts, &asked[&step.position], step);
         let chunk = ChunkBytes { bytes: &chunk, first: step.need.span.first };
         written += scatter(&mut target, &origin(parts.0, step.position), &chunk);
     }
-    written += fill_outside(&mut target, &vec![7; to.bytes() as usize]);
+    written += fill_outside(&mut target, Some([7; 16]));
     assert_eq!(written, places as u64 * u64::from(to.bytes()));
     assert!(buffer[..GUARD_BYTES].iter().all(|byte| *byte == POISON));
     assert!(buffer[GUARD_BYTES + bytes..].iter().all(|byte| *byte == POISON));

@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavetrain._arrays import Arrays, SourceInfo
+from wavetrain._augmented import Augment, Erase
 from wavetrain._batch import Batch, BatchField, BatchInfo
 from wavetrain._config import (
     Backend,
@@ -88,6 +89,7 @@ __all__ = [
     "LOG_WARN",
     "ArrayInfo",
     "Arrays",
+    "Augment",
     "Backend",
     "Batch",
     "BatchField",
@@ -104,6 +106,7 @@ __all__ = [
     "DtypeMismatch",
     "EndOfStream",
     "Entry",
+    "Erase",
     "Field",
     "Files",
     "FsspecFiles",

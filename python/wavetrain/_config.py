@@ -280,6 +280,7 @@ class Config:
             sample_shape, also where there are no fields.
         drop_last: flush discards a batch that is not full.
         digest: each sample gets a digest of its bytes: Batch.digests.
+        augment: boxes may have an Augment, for which push keeps memory.
     Where it is made:
         backend: auto (a GPU where one will do), host, cuda. `repr(pipeline)` says which and why.
         device: CUDA device. None: the one whose context is current on this thread, else 0.
@@ -380,6 +381,7 @@ class Config:
     max_npy_files: int = number("max_npy_files")
     source: Any = None
     digest: bool = False
+    augment: bool = False
     device_decode: Choice[DeviceDecode] = Choice(DeviceDecode.AUTO)
     hook_stack_bytes: int = number("hook_stack_bytes", default=1 << 20)
     max_open_files: int = number("max_open_files")
@@ -413,6 +415,7 @@ class Config:
         self._keep("sample_shape", shape(self.sample_shape, 0 if self.fields else 1))
         self._keep("drop_last", _border.flag("drop_last", self.drop_last))
         self._keep("digest", _border.flag("digest", self.digest))
+        self._keep("augment", _border.flag("augment", self.augment))
         if self.lookahead_samples is not None:
             most = LIMITS["lookahead_samples"][2]
             ahead = _border.whole("lookahead_samples", self.lookahead_samples, samples, most)
@@ -510,7 +513,7 @@ SAME = [
     field.name
     for field in dataclasses.fields(Config)
     if field.metadata.get("limits") or isinstance(vars(Config).get(field.name), Coerced)
-] + ["samples_per_batch", "drop_last", "digest", "keep_loaded", "map_uncompressed"]
+] + ["samples_per_batch", "drop_last", "digest", "augment", "keep_loaded", "map_uncompressed"]
 
 
 def to_native_field(field: Field) -> _native.Field:

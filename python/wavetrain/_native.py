@@ -327,7 +327,7 @@ class Affine(Structure):
     struct_size: int
     rank: int
     axes: Array[c_uint32]
-    matrix: Array[c_double * 4]
+    matrix: Array[Array[c_double]]
     filter: int
     level: int
     has_units: int

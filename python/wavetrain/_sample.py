@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, cast, overload
 
 from wavetrain import _border, _native
+from wavetrain._augmented import Augment, check
 from wavetrain._border import I64_MAX, I64_MIN, U64_MAX, short
 from wavetrain._fed import Fed, Number, feed
 
@@ -45,6 +46,7 @@ class Box:
             for one that is dropped, which has one element. None for all: they come in order, axes
             of one element are dropped as needed, and a box that is a part of the field has its last
             axes.
+        augment: an `Augment`, what is done to the elements; None: they are cast alone.
 
     An axis that is a slice with a step is read as numpy reads it, and open ends are those of a
     zarr.Array. Numbers below 0 are outside of the array, as everywhere here, not near its end.
@@ -67,6 +69,7 @@ class Box:
     step: tuple[int, ...] = ()  # () where all are 1
     axes: tuple[int | None, ...] | None = None
     array: Fed | Number | None = None  # in the place of the uri, which is "" then
+    augment: Augment | None = None
 
     def __init__(
         self,
@@ -78,6 +81,7 @@ class Box:
         step: Iterable[int] = EMPTY,
         axes: Iterable[int | None] | None = None,
         array: Any = None,
+        augment: Augment | None = None,
     ) -> None:
         keep = object.__setattr__
         # Of an array in a store the ends are known; what else has a uri has none.
@@ -110,6 +114,8 @@ class Box:
             keep(self, "step", steps(sliced, step))
         if axes is not None:
             keep(self, "axes", field_axes(axes, self))
+        if augment is not None:
+            keep(self, "augment", check(augment))
 
     @staticmethod
     def only(uri: Any, array: Any) -> Any:

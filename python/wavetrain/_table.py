@@ -10,10 +10,12 @@ import array
 import ctypes
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from wavetrain import _border, _native
+from wavetrain._augmented import BYTES as AUGMENT_BYTES
+from wavetrain._augmented import Augment, natives
 from wavetrain._border import short
 from wavetrain._config import Dtype
 from wavetrain._fed import VALUE_BYTES, Fed, Number, feed, of_device, row_major
@@ -43,6 +45,7 @@ class Column:
         shape: places of the box along each axis, the same for all samples or [samples, axes].
         step: elements from one place to the next, likewise; below 0 backwards, down to `begins`.
         at: by axis of the field: where the first place goes, for all or [samples, axes].
+        augment: an `Augment` for all samples, or a list of one for each.
 
     The arrays are copied. The box of a sample begins at its lowest element and has `shape` places,
     so that of begin 10, shape 3 and step -4 the elements 18, 14 and 10 are read.
@@ -60,6 +63,7 @@ class Column:
         step: Any = None,
         at: Any = None,
         which: Any = None,
+        augment: Augment | Sequence[Augment] | None = None,
     ) -> None:
         several = isinstance(uri, (list, tuple))
         self.uris = [uri_of(each) for each in cast("list[Any]", uri)] if several else [uri_of(uri)]
@@ -77,6 +81,15 @@ class Column:
             self.which = self.rows("which", which, "I", 1, _native.WHICH_IS_ONE)
         elif several and len(self.uris) != 1:
             raise ValueError(f"which must say of which of {len(self.uris)} uris each sample is")
+        self.augment, self.borrowed = None, None
+        if augment is not None:
+            structs, self.borrowed = natives(augment)
+            flag = _native.AUGMENT_IS_ONE if isinstance(augment, Augment) else 0
+            if not flag and len(structs) != self.count:
+                raise ValueError(
+                    f"augment must be an Augment, or {self.count} of them (got {len(structs)})"
+                )
+            self.augment = Rows(structs, AUGMENT_BYTES, flag)
 
     def __repr__(self) -> str:
         return f"<Column of {self.count} boxes, {', '.join(self.uris)}>"
@@ -106,7 +119,11 @@ class Column:
         rows = {"begin": self.begins, "shape": self.shape, "step": self.step, "which": self.which}
         if self.given_at is not None:
             rows["at"] = self.fitted("at", *self.given_at, field_rank, _native.AT_IS_ONE)
-        return Native(made, {name: each for name, each in rows.items() if each}, texts, self.count)
+        if self.augment is not None:
+            made.augment_bytes = AUGMENT_BYTES
+            rows["augment"] = self.augment
+        owners = (texts, self.borrowed)
+        return Native(made, {name: each for name, each in rows.items() if each}, owners, self.count)
 
 
 class Native(NamedTuple):
@@ -114,7 +131,7 @@ class Native(NamedTuple):
 
     column: _native.Column
     rows: dict[str, Rows]  # by member
-    owner: Any  # of its uris
+    owner: Any  # of its uris, and of what its augmentation borrows
     row_count: int | None  # None: one row for all
 
 

@@ -40,9 +40,9 @@ def box_format(rank: int) -> str:
 
 
 def placed_format(rank: int, field_rank: int) -> str:
-    """What follows in a box with a place: field, at, step, axes, tensor."""
+    """What follows in a box with a place: field, at, step, axes, tensor, augment, affine."""
     blank, field_blank = ((_native.RANK_MAX - each) * 8 for each in (rank, field_rank))
-    return f"=II{field_rank}Q{field_blank}x{rank}q{blank}x{_native.RANK_MAX}sQ"
+    return f"=II{field_rank}Q{field_blank}x{rank}q{blank}x{_native.RANK_MAX}sQQQ"
 
 
 def tensor_format(rank: int) -> str:
@@ -214,7 +214,9 @@ class Window:
         held: list[Any] = []
         for place, box in enumerate(sample.boxes):
             try:
-                fed = self.write_box(first + place * BOX_BYTES, box)
+                fed, augment = self.write_box(first + place * BOX_BYTES, box)
+                if augment is not None:
+                    held.append(augment)
                 if fed is not None and fed.is_borrowed:
                     held.append((fed.owner, fed.event))
             except ValueError as error:
@@ -227,7 +229,8 @@ class Window:
         if held:
             self.held[self.taken.number + number] = held
 
-    def write_box(self, box_at: int, box: Box) -> Fed | None:
+    def write_box(self, box_at: int, box: Box) -> tuple[Fed | None, Any]:
+        """What it is fed from, and what its augmentation borrows."""
         address = size = kind = tensor = 0
         field, fed = self.fields.number(box.field), None
         if box.array is None:
@@ -244,6 +247,7 @@ class Window:
             raise ValueError(f"at must have an item per axis of the field, {field_rank} (got {at})")
         if box.axes is not None:
             axes = native_axes(box.axes, field_rank)
+        augment = None if box.augment is None else box.augment.native()
         FORMATS[rank].pack_into(self.pool, box_at, address, size, rank, kind, *begins, *ends)
         PLACED[rank][field_rank].pack_into(
             self.pool,
@@ -254,8 +258,10 @@ class Window:
             *(step or ZEROS[:rank]),
             axes,
             tensor,
+            0 if augment is None else ctypes.addressof(augment[0]),
+            0,
         )
-        return fed
+        return fed, augment
 
     def fed_of(self, array: Fed | Number, field: int) -> Fed:
         if isinstance(array, Fed):

@@ -6,8 +6,11 @@
 //! the rows of a plane, with nothing of the gaps between them, and never as a whole; two chunks of
 //! an array share no element, so their rows share no byte.
 //!
+//! If a box is to be augmented, its elements go through [`augment::Change`].
+//!
 //! All calls expect the thread to hold a [`crate::simd::FloatEnvironment`].
 
+pub mod augment;
 pub mod axis;
 pub mod blanks;
 pub mod block;
@@ -27,6 +30,7 @@ use crate::base::arena::{Claim, RowsMut};
 use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::base::math::index;
 use crate::records::{ArrayRecord, ByteOrder, ChunkBytes};
+use augment::Change;
 use block::{Block, BlockPlane};
 use cast::{Cast, Plane};
 
@@ -36,6 +40,8 @@ pub struct Target<'a> {
     pub sample: SampleBox<'a>,
     /// The field's bytes in the sample: row-major, in elements of the field.
     pub claim: Claim<'a>,
+    /// What is done to its elements; None if they are cast alone.
+    pub change: Option<Change<'a>>,
 }
 
 impl Target<'_> {
@@ -47,14 +53,57 @@ impl Target<'_> {
         assert!(self.sample.target_span().1 <= self.claim.region().bytes());
     }
 
+    /// Calls `each` with a block, or with the parts of it that are changed and that are not, and
+    /// what is done to each. A part may be written twice: the last time counts.
+    fn for_each_part(
+        &mut self,
+        block: &Block,
+        each: &mut dyn FnMut(&Block, Option<&Change<'_>>, &mut Claim<'_>),
+    ) {
+        let Some(change) = self.change else { return each(block, None, &mut self.claim) };
+        let mut changed = Some(block);
+        let inside;
+        if !change.pad_goes_through() && self.sample.has_outside() {
+            let ranges = self.sample.inside_ranges();
+            inside = ranges.and_then(|ranges| change.cut(block, |axis| ranges[axis]));
+            changed = inside.as_ref();
+            each(block, None, &mut self.claim);
+        }
+        if let Some(changed) = changed {
+            each(changed, Some(&change), &mut self.claim);
+            change.erase(changed, &mut self.claim);
+        }
+    }
+
     fn fill_block(&mut self, block: &Block, element: &[u8]) -> u64 {
         fill_block(&mut self.claim, block, element)
     }
 
-    fn rows_of(&mut self, plane: &BlockPlane) -> RowsMut<'_> {
-        let row_bytes = plane.length * self.target_bytes();
-        self.claim.row_grid(plane.target, row_bytes, plane.count, plane.target_pitch)
+    /// Fills a block with an element of another type, which goes through the change, if there is
+    /// one. `plain`: the element of the field that it is without.
+    fn fill_changed(&mut self, block: &Block, element: &[u8], plain: &[u8], of_field: bool) -> u64 {
+        let mut block = block.clone();
+        // Where the value comes from does not matter, so all axes may become one row.
+        block.axes.iter_mut().for_each(|axis| axis.source_step = 0);
+        block.source = 0;
+        let bytes = self.target_bytes();
+        self.for_each_part(&block, &mut |block, change, claim| {
+            let Some(change) = change else {
+                fill_block(claim, block, plain);
+                return;
+            };
+            let change = if of_field { change.of_field() } else { *change };
+            let order = ByteOrder::Little;
+            let source = Plane { bytes: element, first: 0, step: 0, pitch: 0, order };
+            block.for_each_plane(bytes, &mut |plane| change.plane(&source, plane, claim));
+        });
+        block.element_count() * bytes
     }
+}
+
+/// The rows of a plane.
+fn rows_of<'c>(claim: &'c mut Claim<'_>, plane: &BlockPlane, target_bytes: u64) -> RowsMut<'c> {
+    claim.row_grid(plane.target, plane.length * target_bytes, plane.count, plane.target_pitch)
 }
 
 /// Writes `element` at every place of a block; how many bytes.
@@ -79,11 +128,16 @@ pub fn scatter(target: &mut Target<'_>, chunk_origin: &[u64], chunk: &ChunkBytes
     let target_bytes = target.target_bytes();
     let mut written = 0;
     sample.for_each_block(chunk_origin, &mut |block| {
-        block.for_each_plane(target_bytes, &mut |plane| {
-            let BlockPlane { source, source_step: step, source_pitch: pitch, .. } = *plane;
-            let first = source - chunk.first;
-            let source = Plane { bytes: chunk.bytes, first, step, pitch, order };
-            cast.plane(&source, &mut target.rows_of(plane));
+        target.for_each_part(block, &mut |block, change, claim| {
+            block.for_each_plane(target_bytes, &mut |plane| {
+                let BlockPlane { source, source_step: step, source_pitch: pitch, .. } = *plane;
+                let first = source - chunk.first;
+                let source = Plane { bytes: chunk.bytes, first, step, pitch, order };
+                match change {
+                    None => cast.plane(&source, &mut rows_of(claim, plane, target_bytes)),
+                    Some(change) => change.plane(&source, plane, claim),
+                }
+            });
         });
         written += block.element_count() * target_bytes;
     });
@@ -97,11 +151,9 @@ pub fn scatter_fill(target: &mut Target<'_>, chunk_origin: &[u64]) -> u64 {
     let element = fill_element(target.sample.record, &target.sample.cast);
     let element = &element[..index(target.target_bytes())];
     let (mut written, sample) = (0, target.sample);
+    let fill = &sample.record.fill;
     sample.for_each_block(chunk_origin, &mut |block| {
-        // Where the value comes from does not matter, so all axes may become one row.
-        let mut block = block.clone();
-        block.axes.iter_mut().for_each(|axis| axis.source_step = 0);
-        written += target.fill_block(&block, element);
+        written += target.fill_changed(block, fill, element, false);
     });
     written
 }
@@ -123,14 +175,22 @@ pub fn outside_element(
     given.unwrap_or_else(|| fill_element(sample.record, &sample.cast))
 }
 
-/// Writes `element` (of the batch's type) at every place of the box that has no source, and returns
-/// the number of bytes written. Constant padding is this and the chunks; the other modes have no
-/// such places.
-pub fn fill_outside(target: &mut Target<'_>, element: &[u8]) -> u64 {
-    assert!(element.len() as u64 == target.target_bytes());
+/// Writes `given` (of the batch's type), or else the array's fill value, at every place of the box
+/// that has no source, and returns the number of bytes written. Constant padding is this and the
+/// chunks; the other modes have no such places.
+pub fn fill_outside(target: &mut Target<'_>, given: Option<[u8; ELEMENT_BYTES_MAX]>) -> u64 {
     target.check();
     let (mut written, sample) = (0, target.sample);
-    sample.for_each_outside_block(&mut |block| written += target.fill_block(block, element));
+    let element = outside_element(&sample, given);
+    let element = &element[..index(target.target_bytes())];
+    let changes = target.change.is_some_and(|change| change.pad_goes_through());
+    let source = if given.is_some() { element } else { &sample.record.fill };
+    sample.for_each_outside_block(&mut |block| {
+        written += match changes {
+            true => target.fill_changed(block, source, element, given.is_some()),
+            false => target.fill_block(block, element),
+        };
+    });
     written
 }
 

@@ -13,9 +13,11 @@
 //! Worked example: 64 rows of 100 u16, 16,384 bytes apart, are 64 reads of 200 bytes; if they are
 //! 1,024 bytes apart, one of 63 * 1,024 + 200 bytes.
 
-use super::Target;
+use super::augment::Change;
 use super::block::{Block, BlockAxis, BlockPlane};
 use super::cast::Plane;
+use super::{SampleBox, Target, rows_of};
+use crate::base::arena::Claim;
 use crate::base::limits::{GAP_BYTES_MIN, RANK_MAX};
 use crate::base::math::index;
 use arrayvec::ArrayVec;
@@ -45,16 +47,21 @@ pub fn read_pieces<E>(
     let buffer_bytes = PIECE_BYTES.min(buffer.len() as u64);
     let buffer = &mut buffer[..index(buffer_bytes)];
     sample.for_each_block(chunk_origin, &mut |block| {
-        if result.is_ok() {
-            result = Pieces::of(block, target, buffer_bytes).read(target, buffer, read);
-            written += block.element_count() * target.target_bytes();
-        }
+        target.for_each_part(block, &mut |block, change, claim| {
+            if result.is_ok() {
+                let mut pieces = Pieces::of(block, (&sample, change), buffer_bytes);
+                result = pieces.read(claim, buffer, read);
+            }
+        });
+        written += block.element_count() * target.target_bytes();
     });
     result.map(|()| written)
 }
 
 /// A block, cut into pieces.
-struct Pieces {
+struct Pieces<'p> {
+    sample: &'p SampleBox<'p>,
+    change: Option<&'p Change<'p>>,
     /// First byte of the first element in the source and in the target.
     first: (i64, u64),
     /// A piece, of the block's axes that it has.
@@ -67,15 +74,20 @@ struct Pieces {
     is_straight: bool,
 }
 
-impl Pieces {
-    fn of(block: &Block, target: &Target<'_>, buffer_bytes: u64) -> Pieces {
-        let (cast, order) = (&target.sample.cast, target.sample.record.byte_order);
+impl<'p> Pieces<'p> {
+    fn of(
+        block: &Block,
+        (sample, change): (&'p SampleBox<'p>, Option<&'p Change<'p>>),
+        buffer_bytes: u64,
+    ) -> Pieces<'p> {
+        let (cast, order) = (&sample.cast, sample.record.byte_order);
         let element = u64::from(cast.source_bytes());
         // The innermost one is the first.
         let (axes, _) = block.collapsed(0);
         let is_row =
             |axis: &BlockAxis| (axis.source_step, axis.target_step) == (element as i64, element);
-        let has_row = axes.first().is_some_and(is_row) && cast.is_copy(order);
+        let is_copy = change.is_none() && cast.is_copy(order);
+        let has_row = axes.first().is_some_and(is_row) && is_copy;
         let step = |axis: &usize| axes[*axis].source_step.unsigned_abs();
         let (mut bytes, mut inner, mut cut) = (element, 0u32, None);
         let mut left = (1u32 << axes.len()) - 1;
@@ -105,12 +117,12 @@ impl Pieces {
         let inner =
             (0..axes.len()).rev().filter(|axis| inner >> axis & 1 != 0).map(|axis| axes[axis]);
         let piece = Block { axes: inner.collect(), source: 0, target: 0 };
-        Pieces { first, piece, cut, outer, is_straight }
+        Pieces { sample, change, first, piece, cut, outer, is_straight }
     }
 
     fn read<E>(
         &mut self,
-        target: &mut Target<'_>,
+        claim: &mut Claim<'_>,
         buffer: &mut [u8],
         read: &mut ReadBytes<'_, E>,
     ) -> Result<(), E> {
@@ -118,7 +130,7 @@ impl Pieces {
         let mut place = self.first;
         // One turn per place along the outer axes.
         loop {
-            self.read_at(place, target, buffer, read)?;
+            self.read_at(place, claim, buffer, read)?;
             let mut axis = 0;
             loop {
                 let Some(BlockAxis { length, source_step, target_step }) = self.outer.get(axis)
@@ -142,53 +154,56 @@ impl Pieces {
     fn read_at<E>(
         &mut self,
         (source, to): (i64, u64),
-        target: &mut Target<'_>,
+        claim: &mut Claim<'_>,
         buffer: &mut [u8],
         read: &mut ReadBytes<'_, E>,
     ) -> Result<(), E> {
         if self.is_straight {
-            let bytes = self.piece.axes[0].length * target.target_bytes();
-            return read(source as u64, target.claim.part(to, bytes));
+            let bytes = self.piece.axes[0].length * self.sample.target_bytes();
+            return read(source as u64, claim.part(to, bytes));
         }
         let Some((axis, most)) = self.cut else {
             self.piece.target = to;
-            return read_piece(&mut self.piece, source, target, buffer, read);
+            return self.read_piece(source, claim, buffer, read);
         };
         let (whole, mut first) = (self.piece.axes[axis], 0);
         while first < whole.length {
             self.piece.axes[axis].length = most.min(whole.length - first);
             self.piece.target = to + first * whole.target_step;
             let source = source + first as i64 * whole.source_step;
-            read_piece(&mut self.piece, source, target, buffer, read)?;
+            self.read_piece(source, claim, buffer, read)?;
             first += most;
         }
         self.piece.axes[axis] = whole;
         Ok(())
     }
-}
-
-/// Reads a piece, the first element of which is at byte `first` of the chunk, and casts it.
-fn read_piece<E>(
-    piece: &mut Block,
-    first: i64,
-    target: &mut Target<'_>,
-    buffer: &mut [u8],
-    read: &mut ReadBytes<'_, E>,
-) -> Result<(), E> {
-    let (cast, order) = (target.sample.cast, target.sample.record.byte_order);
-    let (mut before, mut bytes) = (0, u64::from(cast.source_bytes()));
-    for axis in &piece.axes {
-        let reach = (axis.length - 1) * axis.source_step.unsigned_abs();
-        before += if axis.source_step < 0 { reach } else { 0 };
-        bytes += reach;
+    /// Reads the piece, the first element of which is at byte `first` of the chunk, and casts it.
+    fn read_piece<E>(
+        &mut self,
+        first: i64,
+        claim: &mut Claim<'_>,
+        buffer: &mut [u8],
+        read: &mut ReadBytes<'_, E>,
+    ) -> Result<(), E> {
+        let (cast, order) = (self.sample.cast, self.sample.record.byte_order);
+        let (mut before, mut bytes) = (0, u64::from(cast.source_bytes()));
+        for axis in &self.piece.axes {
+            let reach = (axis.length - 1) * axis.source_step.unsigned_abs();
+            before += if axis.source_step < 0 { reach } else { 0 };
+            bytes += reach;
+        }
+        let bytes = &mut buffer[..index(bytes)];
+        read(first as u64 - before, bytes)?;
+        self.piece.source = before;
+        let target_bytes = self.sample.target_bytes();
+        self.piece.for_each_plane(target_bytes, &mut |plane| {
+            let BlockPlane { source: first, source_step: step, source_pitch: pitch, .. } = *plane;
+            let source = Plane { bytes, first, step, pitch, order };
+            match self.change {
+                None => cast.plane(&source, &mut rows_of(claim, plane, target_bytes)),
+                Some(change) => change.plane(&source, plane, claim),
+            }
+        });
+        Ok(())
     }
-    let bytes = &mut buffer[..index(bytes)];
-    read(first as u64 - before, bytes)?;
-    piece.source = before;
-    piece.for_each_plane(target.target_bytes(), &mut |plane| {
-        let BlockPlane { source: first, source_step: step, source_pitch: pitch, .. } = *plane;
-        let source = Plane { bytes, first, step, pitch, order };
-        cast.plane(&source, &mut target.rows_of(plane));
-    });
-    Ok(())
 }

@@ -219,6 +219,46 @@ impl SampleBox<'_> {
         Some(FoldedBlock { block: self.block(&current, order), folds })
     }
 
+    /// Places of an axis that the array covers: first and limit, counted from the box's begin.
+    fn inside(&self, axis: usize) -> (u64, u64) {
+        if self.shape.axes[axis].step().0 > 1 {
+            return (0, self.places(axis));
+        }
+        let begin = i128::from(self.view(axis).begin);
+        let place = |at: i128| (at - begin).clamp(0, i128::from(self.places(axis))) as u64;
+        (place(0), place(i128::from(self.record.shape[axis])))
+    }
+
+    /// Whether the box has places outside of the array.
+    pub fn has_outside(&self) -> bool {
+        (0..self.record.axes()).any(|axis| self.inside(axis) != (0, self.places(axis)))
+    }
+
+    /// The places inside of the array along each axis of the field that the box goes to; None if
+    /// there are none.
+    pub fn inside_ranges(&self) -> Option<[(u64, u64); RANK_MAX]> {
+        let mut ranges = [(0, u64::MAX); RANK_MAX];
+        let mut rest = self.shape.at * self.target_bytes();
+        let mut begin = [0; RANK_MAX];
+        for (axis, begin) in begin.iter_mut().enumerate() {
+            // Axes that the field lacks have no stride.
+            if let Some(place) = rest.checked_div(self.strides[axis]) {
+                *begin = place;
+                rest %= self.strides[axis];
+            }
+        }
+        for axis in 0..self.record.axes() {
+            let (first, limit) = self.inside(axis);
+            if first >= limit {
+                return None;
+            }
+            if let Some(to) = self.shape.axes[axis].to() {
+                ranges[to] = (begin[to] + first, begin[to] + limit);
+            }
+        }
+        Some(ranges)
+    }
+
     fn block(&self, current: &[Run], order: &[u8]) -> Block {
         let target = self.shape.at * self.target_bytes();
         let mut block = Block { axes: ArrayVec::new(), source: 0, target };
@@ -246,25 +286,16 @@ impl SampleBox<'_> {
         }
         let mut turned = IN_ORDER;
         let order = self.order(&mut turned);
-        let inside = |axis: usize| {
-            if self.shape.axes[axis].step().0 > 1 {
-                return (0, self.places(axis));
-            }
-            // Places of the box that the array covers: first and limit, counted from its begin.
-            let begin = i128::from(self.view(axis).begin);
-            let place = |at: i128| (at - begin).clamp(0, i128::from(self.places(axis))) as u64;
-            (place(0), place(i128::from(self.record.shape[axis])))
-        };
         // What lies outside along one axis and inside along all axes before it, axis by axis.
         let axes = order.iter().map(|axis| usize::from(*axis));
         for (rank, outside) in axes.clone().enumerate() {
-            let (first, limit) = inside(outside);
+            let (first, limit) = self.inside(outside);
             for (first, limit) in [(0, first), (limit, self.places(outside))] {
                 let target = self.shape.at * self.target_bytes();
                 let mut block = Block { axes: ArrayVec::new(), source: 0, target };
                 for (place, axis) in axes.clone().enumerate() {
                     let (first, limit) = match place {
-                        place if place < rank => inside(axis),
+                        place if place < rank => self.inside(axis),
                         place if place == rank => (first, limit),
                         _ => (0, self.places(axis)),
                     };

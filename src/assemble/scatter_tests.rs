@@ -72,7 +72,7 @@ impl Case {
         let strides = &shape.strides(self.begin.len(), self.cast.target_bytes());
         let (record, cast, pad) = (&self.record, self.cast, self.pad);
         let sample = SampleBox { record, cast, shape, strides, pad };
-        let result = work(&mut Target { sample, claim });
+        let result = work(&mut Target { sample, claim, change: None });
         assert!(self.memory[..GUARD].iter().all(|byte| *byte == POISON));
         assert!(self.memory[GUARD + bytes..].iter().all(|byte| *byte == POISON));
         result
@@ -311,8 +311,9 @@ fn outside_and_all_chunks_make_up_the_whole_sample() {
     let mut random = Random(0x0FED_CBA9_8765_4321);
     for number in 0..300 {
         let mut case = random_case(&mut random);
-        let element = [0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88];
-        let element = &element[..case.cast.target_bytes() as usize];
+        let mut whole = [0; ELEMENT_BYTES_MAX];
+        whole[..8].copy_from_slice(&[0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88]);
+        let element = &whole[..case.cast.target_bytes() as usize];
         let mut expected = case.sample().to_vec();
         let mut outside = 0;
         for (place, source) in case.voxels() {
@@ -321,7 +322,7 @@ fn outside_and_all_chunks_make_up_the_whole_sample() {
                 outside += element.len() as u64;
             }
         }
-        let written = case.with_target(|target| fill_outside(target, element));
+        let written = case.with_target(|target| fill_outside(target, Some(whole)));
         assert_eq!(written, outside, "case {number}");
         assert!(case.sample() == expected, "case {number}");
         let origins = chunk_origins(&case.record);

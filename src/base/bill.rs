@@ -47,6 +47,7 @@ items! {
     BatchStates "batch states"
     TensorRecords "tensor records"
     SampleQueue "sample queue"
+    Augmentation "augmentation"
     Uris "uris"
     ArrayMetadata "array metadata"
     PartTable "part table"

@@ -110,10 +110,20 @@ pub struct PerSample {
     pub filled_shape: u32,
     /// Boxes may be fed.
     pub takes_fed: bool,
+    /// Words of what is done to the elements of a box, at most; 0: they are cast alone.
+    pub augment_words: u32,
     /// Digests: one for each field, or none.
     pub digests: u32,
     /// Fields, each of which lies somewhere of its own in memory that is lent.
     pub fields: u32,
+}
+
+impl PerSample {
+    /// What push keeps of boxes besides what they read: whether they may be fed, and the words of
+    /// what is done to the elements of each.
+    pub fn keeps(&self) -> (bool, u32) {
+        (self.takes_fed, self.augment_words)
+    }
 }
 
 /// The record of a slot. Readers elsewhere need the numbers before `pass`.

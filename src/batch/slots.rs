@@ -51,6 +51,8 @@ pub struct Slots {
     pub boxes: Table<BoxRecord>,
     /// The tensors of the boxes, likewise; none if no box may be a tensor.
     pub fed: Table<Fed>,
+    /// Words of what is done to the elements of each box, if some are not cast alone.
+    pub augment: Table<u32>,
     /// How many there are of each kind.
     pub counts: SlotCounts,
     /// Memories of a batch that are free, as bits.
@@ -84,6 +86,11 @@ impl Slots {
                 Item::BatchStates,
                 if per_sample.takes_fed { boxes } else { 0 },
                 &Fed::NOTHING,
+            ),
+            augment: carver.table(
+                Item::Augmentation,
+                boxes * u64::from(per_sample.augment_words),
+                &0,
             ),
             counts,
             free_places: match counts.is_all_lent {

@@ -23,8 +23,14 @@ fn slots_of(count: u32) -> Slots {
 /// `count` slots with memory, and `early` more.
 fn slots_with(count: u32, early: u32) -> Slots {
     let mut carver = Carver::leaked(1 << 15);
-    let per_sample =
-        PerSample { boxes: 1, filled_shape: 1, takes_fed: false, digests: 0, fields: 1 };
+    let per_sample = PerSample {
+        boxes: 1,
+        filled_shape: 1,
+        takes_fed: false,
+        augment_words: 0,
+        digests: 0,
+        fields: 1,
+    };
     let counts = SlotCounts { places: count, early, readers: 2, is_all_lent: false, samples: 2 };
     Slots::carve(&mut carver, counts, &per_sample)
 }
@@ -274,8 +280,14 @@ fn reset_forgets_the_pieces_that_nobody_has() {
 #[test]
 fn the_rows_of_slots_share_no_byte() {
     // An odd number of samples: status codes end within a word.
-    let per_sample =
-        PerSample { boxes: 1, filled_shape: 2, takes_fed: false, digests: 2, fields: 2 };
+    let per_sample = PerSample {
+        boxes: 1,
+        filled_shape: 2,
+        takes_fed: false,
+        augment_words: 0,
+        digests: 2,
+        fields: 2,
+    };
     let counts = SlotCounts { places: 3, early: 0, readers: 0, is_all_lent: false, samples: 3 };
     let rows = SlotRows::carve(&mut Carver::leaked(1 << 12), counts, &per_sample);
     let words = |slot: u32| {

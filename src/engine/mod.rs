@@ -7,6 +7,8 @@
 //!
 //! No lock is held while a job plans, waits for storage, decodes, or calls a hook.
 
+mod augment;
+mod axes;
 pub mod calls;
 pub mod close;
 pub mod figures;

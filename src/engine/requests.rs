@@ -8,16 +8,16 @@ use crate::base::bill::Item;
 use crate::base::cache::hash_bytes;
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Failure, Status, Why};
-use crate::base::text::List;
-use crate::base::text::Uri;
+use crate::base::text::{List, Uri};
 use crate::cuda::DeviceEngine;
 use crate::engine::Engine;
+use crate::engine::axes::{axes_as_given, axes_in_order};
 use crate::fail;
 use crate::intake::draft::{Cover, Draft};
 use crate::intake::queue::{Full, NewBox};
 use crate::jobs::plan::boxes::{check_record, source_box};
 use crate::os::sync::{Guard, Mutex};
-use crate::records::{AxisWalk, BoxShape, Fed, HOOK_PREFIX, RAW_PREFIX, WalkFault};
+use crate::records::{AugmentWords, AxisWalk, BoxShape, Fed, HOOK_PREFIX, RAW_PREFIX, WalkFault};
 use crate::setup::fields::Field;
 use crate::setup::settings::Settings;
 use crate::state::{Life, State};
@@ -76,6 +76,8 @@ pub struct Request {
     pub tag: u64,
     /// The range that a checked box reads, and the places of its field that get it.
     pub shape: BoxShape,
+    /// What is done to its elements.
+    pub augment: AugmentWords,
 }
 
 /// Writes box number n of sample number m, and what the sample says of itself; or says what is
@@ -102,6 +104,7 @@ impl Request {
             boxes: 1,
             tag: 0,
             shape: BoxShape::EMPTY,
+            augment: AugmentWords::default(),
         }
     }
 
@@ -151,7 +154,8 @@ impl Request {
     pub(super) fn to_queue(&self) -> NewBox<'_> {
         let (Name { uri, hash, .. }, fed) = (&self.names[self.name], &self.fed);
         let (rank, field, shape) = (self.rank, self.field, &self.shape);
-        NewBox { uri: uri.as_bytes(), hash: *hash, fed, rank, field, shape }
+        let augment = self.augment.words();
+        NewBox { uri: uri.as_bytes(), hash: *hash, fed, rank, field, shape, augment }
     }
 }
 
@@ -172,7 +176,7 @@ impl Drafts {
         let per_sample = &settings.per_sample;
         let count = if per_sample.boxes > 1 { DRAFTS } else { 0 };
         let drafts = carver.slice_from(Item::SampleQueue, count, |carver| {
-            Mutex::new(Draft::carve(carver, per_sample.boxes, per_sample.takes_fed))
+            Mutex::new(Draft::carve(carver, per_sample.boxes, per_sample.keeps()))
         });
         Drafts { drafts, taken: AtomicU32::new(0) }
     }
@@ -304,7 +308,7 @@ impl Engine {
         if request.fed.is_fed() {
             self.check_fed(request, why)?;
         }
-        Ok(())
+        self.check_augment(&request.augment, field, why)
     }
 
     /// Whether what is fed can be had as the field wants it: nothing is read for that.
@@ -422,79 +426,4 @@ fn walk_failure(
             crate::records::STEPPED_MAX
         ),
     }
-}
-
-/// The axis of the field that each axis of a box becomes.
-type FieldAxes = ArrayVec<Option<usize>, RANK_MAX>;
-
-/// Whether the box has the shape of a sample, apart from dropped axes of extent 1; if parts are
-/// taken, it may be a part, whose last axes are those of the field.
-///
-/// Worked example: sample shape [64, 64], box extents [1, 1, 64, 64]: both leading axes are
-/// dropped. Which axes of extent 1 are dropped does not matter: the memory is the same. A box of
-/// one element, also of rank 0, is that of a sample of one, or any part of another.
-fn axes_in_order(
-    field: &Field,
-    extents: &[u64],
-    takes_parts: bool,
-    why: &mut Why,
-) -> Result<FieldAxes, Status> {
-    let shape = field.extents();
-    let mut axes = FieldAxes::new();
-    let (mut matched, mut fits) = (0, true);
-    for extent in extents {
-        let is_matched = matched < shape.len() && *extent == shape[matched];
-        axes.push(is_matched.then_some(matched));
-        fits &= is_matched || *extent == 1;
-        matched += is_matched as usize;
-    }
-    let is_scalar = extents.is_empty() && shape.iter().all(|extent| *extent == 1);
-    if is_scalar || fits && matched == shape.len() {
-        return Ok(axes);
-    }
-    if takes_parts && extents.iter().all(|extent| *extent == 1) {
-        return Ok(extents.iter().map(|_| None).collect());
-    }
-    let dropped = extents.len().checked_sub(shape.len());
-    let part = dropped.filter(|dropped| extents[..*dropped].iter().all(|extent| *extent == 1));
-    if let Some(dropped) = part.filter(|_| takes_parts) {
-        return Ok((0..extents.len()).map(|axis| axis.checked_sub(dropped)).collect());
-    }
-    let status = if dropped.is_none() { Status::Rank } else { Status::Invalid };
-    let mut parts = extents.iter().rev().zip(shape.iter().rev());
-    let is_part = part.is_some() && parts.all(|(extent, whole)| extent <= whole);
-    let way_out = if is_part { "; where a part is meant, set max_boxes_per_sample" } else { "" };
-    let text = format_args!(
-        "{}box extents {} do not give sample_shape {}: only axes of extent 1 may be dropped\
-         {way_out}",
-        field.of(),
-        List(extents),
-        List(shape)
-    );
-    Err(why.fail(status, text))
-}
-
-/// The axes that the caller names, each once.
-fn axes_as_given(
-    field: &Field,
-    extents: &[u64],
-    given: &[u8; RANK_MAX],
-    why: &mut Why,
-) -> Result<FieldAxes, Status> {
-    let mut axes = FieldAxes::new();
-    for (axis, extent) in extents.iter().enumerate() {
-        let to = usize::from(given[axis]).checked_sub(1);
-        let wrong = match to {
-            Some(to) if to >= field.extents().len() => "the field has no such axis",
-            Some(_) if axes.contains(&to) => "another axis of the box becomes the same",
-            None if *extent != 1 => "only an axis of extent 1 may be dropped",
-            _ => "",
-        };
-        if !wrong.is_empty() {
-            let (of, given) = (field.of(), given[axis]);
-            return Err(fail!(why, Invalid, "{of}axes[{axis}] = {given}: {wrong}"));
-        }
-        axes.push(to);
-    }
-    Ok(axes)
 }

@@ -12,8 +12,14 @@ const SAMPLES: u32 = 5;
 const FIELDS: [u64; 4] = [3, 2 * PIECE_BYTES + 100, PIECE_BYTES, PIECE_BYTES + 1];
 
 fn rows(samples: u32, fields: u32) -> SlotRows {
-    let per_sample =
-        PerSample { boxes: 1, filled_shape: 1, takes_fed: false, digests: fields, fields };
+    let per_sample = PerSample {
+        boxes: 1,
+        filled_shape: 1,
+        takes_fed: false,
+        augment_words: 0,
+        digests: fields,
+        fields,
+    };
     let counts = SlotCounts { places: 3, early: 0, readers: 0, is_all_lent: false, samples };
     SlotRows::carve(&mut Carver::leaked(1 << 19), counts, &per_sample)
 }

@@ -47,6 +47,7 @@ struct DraftBox {
     bytes: u32,
     rank: u32,
     field: u32,
+    augment_words: u32,
     shape: BoxShape,
 }
 
@@ -57,6 +58,9 @@ pub struct Draft {
     covers: &'static mut [Cover],
     /// The fed array of each box; none if nothing may be fed.
     fed: &'static mut [Fed],
+    /// Words of each box, `augment_words` apart, and how many of them there are.
+    augment: &'static mut [u32],
+    augment_words: usize,
     /// Numbers of boxes, for sweeps.
     order: &'static mut [u32],
     bytes: &'static mut [u8],
@@ -67,14 +71,21 @@ pub struct Draft {
 impl Draft {
     /// Room for a sample of `boxes` boxes.
     #[inline(never)] // as Carver::place
-    pub fn carve(carver: &mut Carver, boxes: u32, takes_fed: bool) -> Draft {
+    pub fn carve(
+        carver: &mut Carver,
+        boxes: u32,
+        (takes_fed, augment_words): (bool, u32),
+    ) -> Draft {
         let (name, count) = (Item::SampleQueue, u64::from(boxes));
         let shape = BoxShape::EMPTY;
-        let empty = DraftBox { hash: 0, start: 0, bytes: 0, rank: 0, field: 0, shape };
+        let (start, bytes, rank, field) = (0, 0, 0, 0);
+        let empty = DraftBox { hash: 0, start, bytes, rank, field, augment_words: 0, shape };
         Draft {
             boxes: carver.slice(name, count, &empty),
             covers: carver.slice(name, count, &Cover::EMPTY),
             fed: carver.slice(name, if takes_fed { count } else { 0 }, &Fed::NOTHING),
+            augment: carver.slice(Item::Augmentation, count * u64::from(augment_words), &0),
+            augment_words: augment_words as usize,
             order: carver.slice(name, count, &0),
             bytes: carver.slice(Item::Uris, count * URI_BYTES_MAX as u64, &0),
             count: 0,
@@ -89,7 +100,7 @@ impl Draft {
 
     /// Copies a box in. Equal neighbours share their uri.
     pub fn add(&mut self, new: &NewBox<'_>, cover: Cover) {
-        let NewBox { uri, hash, fed, rank, field, shape } = *new;
+        let NewBox { uri, hash, fed, rank, field, shape, augment } = *new;
         let uri = if fed.is_fed() { &[] } else { uri };
         let before = self.count.checked_sub(1).map(|last| self.boxes[last]);
         let is_same = |at: &DraftBox| at.hash == hash && self.uri(at) == uri;
@@ -101,8 +112,11 @@ impl Draft {
                 ((self.used - uri.len()) as u32, uri.len() as u32)
             }
         };
-        let (rank, shape) = (rank as u32, *shape);
-        self.boxes[self.count] = DraftBox { hash, start, bytes, rank, field, shape };
+        let (rank, shape, augment_words) = (rank as u32, *shape, augment.len() as u32);
+        let new = DraftBox { hash, start, bytes, rank, field, augment_words, shape };
+        self.boxes[self.count] = new;
+        let first = self.count * self.augment_words;
+        self.augment[first..][..augment.len()].copy_from_slice(augment);
         self.covers[self.count] = cover;
         if fed.is_fed() {
             self.fed[self.count] = *fed;
@@ -117,7 +131,9 @@ impl Draft {
             // A uri has a byte at least.
             let fed = if uri.is_empty() { &self.fed[number] } else { &Fed::NOTHING };
             let (rank, field, shape) = (index(u64::from(at.rank)), at.field, &at.shape);
-            NewBox { uri, hash: at.hash, fed, rank, field, shape }
+            let words = &self.augment[number * self.augment_words..];
+            let augment = &words[..at.augment_words as usize];
+            NewBox { uri, hash: at.hash, fed, rank, field, shape, augment }
         })
     }
 

@@ -34,6 +34,8 @@ pub struct QueuedBox {
     pub is_fed: bool,
     /// That is in memory of a device.
     pub is_on_device: bool,
+    /// Its elements are not cast alone.
+    pub is_augmented: bool,
     /// What it reads, and where that goes.
     pub shape: BoxShape,
 }
@@ -46,6 +48,7 @@ impl QueuedBox {
         is_scalar: false,
         is_fed: false,
         is_on_device: false,
+        is_augmented: false,
         shape: BoxShape::EMPTY,
     };
 }
@@ -77,6 +80,8 @@ pub struct NewBox<'a> {
     pub field: u32,
     /// What it reads, and where that goes.
     pub shape: &'a BoxShape,
+    /// Words of what is done to its elements; none if they are cast alone.
+    pub augment: &'a [u32],
 }
 
 impl NewBox<'_> {
@@ -89,6 +94,7 @@ impl NewBox<'_> {
             is_scalar: self.rank == 0,
             is_fed: self.fed.is_fed(),
             is_on_device: self.fed.on_device().is_some(),
+            is_augmented: !self.augment.is_empty(),
             shape: *self.shape,
         }
     }
@@ -119,6 +125,9 @@ pub struct Queue {
     boxes: &'static mut [QueuedBox],
     /// What is fed of each box; none where nothing may be fed.
     fed: &'static mut [Fed],
+    /// Words of each box of which the elements are not cast alone, `augment_words` apart.
+    augment: &'static mut [u32],
+    augment_words: usize,
     boxes_per_sample: u32,
     /// Boxes that were added of the sample that is not pushed yet.
     added: u32,
@@ -144,9 +153,10 @@ impl Queue {
         carver: &mut Carver,
         (samples, boxes_per_sample): (u32, u32),
         uri_bytes: u64,
-        takes_fed: bool,
+        (takes_fed, augment_words): (bool, u32),
     ) -> Queue {
-        Queue::carve_sharing(carver, (samples, boxes_per_sample), uri_bytes, takes_fed, YOUNG_NAMES)
+        let (counts, kept) = ((samples, boxes_per_sample), (takes_fed, augment_words));
+        Queue::carve_sharing(carver, counts, uri_bytes, kept, YOUNG_NAMES)
     }
 
     /// One for boxes of `count` callers, each a sample of its own: any uris of them fit, because
@@ -154,14 +164,14 @@ impl Queue {
     pub fn carve_of_callers(carver: &mut Carver, count: u32) -> Queue {
         let uris = if count > 0 { u64::from(count) + 2 } else { 0 };
         let bytes = uris * (URI_BYTES_MAX as u64 + 1);
-        Queue::carve_sharing(carver, (count, 1), bytes, false, 0)
+        Queue::carve_sharing(carver, (count, 1), bytes, (false, 0), 0)
     }
 
     fn carve_sharing(
         carver: &mut Carver,
         (samples, boxes_per_sample): (u32, u32),
         uri_bytes: u64,
-        takes_fed: bool,
+        (takes_fed, augment_words): (bool, u32),
         young: u64,
     ) -> Queue {
         let name = Name { hash: 0, start: 0, bytes: 0, uses: 0 };
@@ -171,6 +181,8 @@ impl Queue {
             samples: carver.slice(Item::SampleQueue, samples as u64, &sample),
             boxes: carver.slice(Item::SampleQueue, boxes, &QueuedBox::EMPTY),
             fed: carver.slice(Item::SampleQueue, if takes_fed { boxes } else { 0 }, &Fed::NOTHING),
+            augment: carver.slice(Item::Augmentation, boxes * u64::from(augment_words), &0),
+            augment_words: augment_words as usize,
             boxes_per_sample,
             added: 0,
             first: 0,
@@ -220,6 +232,8 @@ impl Queue {
                 0
             }
         };
+        let first = place * self.augment_words;
+        self.augment[first..][..new.augment.len()].copy_from_slice(new.augment);
         self.boxes[place] = QueuedBox { name: name as u32, ..new.queued() };
         self.added += 1;
         Ok(())
@@ -307,6 +321,12 @@ impl Queue {
     pub fn fed(&self, offset: u32, number: u32) -> &Fed {
         let first = self.boxes_first(self.first + offset as u64);
         &self.fed[first + number as usize]
+    }
+
+    /// Words of box `number` of the sample `offset` behind the front, and others after them.
+    pub fn augment(&self, offset: u32, number: u32) -> &[u32] {
+        let first = self.boxes_first(self.first + offset as u64);
+        &self.augment[(first + number as usize) * self.augment_words..][..self.augment_words]
     }
 
     /// The uri of a box and its hash; of one that is fed nothing.

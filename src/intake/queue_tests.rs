@@ -9,13 +9,13 @@ fn queue(samples: u32, uri_bytes: u64) -> Queue {
     let start = NonNull::new(start as *mut u8).unwrap();
     // SAFETY: the block is leaked, used once, and large enough after alignment.
     let mut carver = unsafe { Carver::over(start, (1 << 18) - 4096) };
-    Queue::carve(&mut carver, (samples, 2), uri_bytes, false)
+    Queue::carve(&mut carver, (samples, 2), uri_bytes, (false, 0))
 }
 
 fn add(queue: &mut Queue, uri: &[u8]) -> Result<(), Full> {
     let (fed, shape) = (&Fed::NOTHING, &BoxShape::EMPTY);
     let hash = hash_bytes(uri);
-    queue.add_box(&NewBox { uri, hash, fed, rank: 1, field: 0, shape })
+    queue.add_box(&NewBox { uri, hash, fed, rank: 1, field: 0, shape, augment: &[] })
 }
 
 fn push(queue: &mut Queue, uri: &[u8], tag: u64) -> Result<(), Full> {
@@ -105,7 +105,10 @@ fn uris_of_any_length_of_all_callers_fit() {
         let uri = &uris[n * n % 7];
         let fed = &Fed::NOTHING;
         let (rank, field, shape) = (1, 0, &BoxShape::EMPTY);
-        assert_eq!(queue.add_box(&NewBox { uri, hash: 1, fed, rank, field, shape }), Ok(()));
+        assert_eq!(
+            queue.add_box(&NewBox { uri, hash: 1, fed, rank, field, shape, augment: &[] }),
+            Ok(())
+        );
         queue.push(n as u64);
         if queue.len() == 4 {
             let front = queue.boxes(0)[0];

@@ -4,13 +4,12 @@
 //! In: tasks of one array, or of what is fed, and their chunks. Out: places of batch slots. The
 //! rows of different chunks never overlap, so workers fill one slot together.
 
+use crate::assemble::augment::Change;
 use crate::assemble::blanks::BLANKS_MAX;
 use crate::assemble::block::Block;
 use crate::assemble::cast::Cast;
 use crate::assemble::pieces::{ReadBytes, read_pieces};
-use crate::assemble::{
-    SampleBox, Target, fill_block, fill_outside, outside_element, scatter, scatter_fill,
-};
+use crate::assemble::{SampleBox, Target, fill_block, fill_outside, scatter, scatter_fill};
 use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
 use crate::base::limits::{ELEMENT_BYTES_MAX, FIELDS_MAX, RANK_MAX};
 use crate::jobs::blanks::for_each_blank_of;
@@ -109,6 +108,8 @@ pub struct BoxPart<'a> {
     /// First element of the chunk.
     pub origin: &'a [u64],
     pub chunk: &'a ChunkBytes<'a>,
+    /// What is done to its elements.
+    pub change: Option<Change<'a>>,
 }
 
 impl<'a> Boxes<'a> {
@@ -186,10 +187,12 @@ impl<'a> Boxes<'a> {
                 let cast = self.shared.field(source.field).checked_cast(record);
                 let cast = cast.streamed(self.shared.settings.streams_slots());
                 let sample = sample_of(self.shared, (record, cast), source, task.slot);
-                each(&BoxPart { sample, to, origin: &origin[..record.axes()], chunk })
+                let change = change_of(self.shared, record, (task.slot, number), source);
+                each(&BoxPart { sample, to, origin: &origin[..record.axes()], chunk, change })
             } else {
                 let sample = self.sample(record, source, task.slot);
-                each(&BoxPart { sample, to, origin, chunk })
+                let change = change_of(self.shared, record, (task.slot, number), source);
+                each(&BoxPart { sample, to, origin, chunk, change })
             };
         }
         written
@@ -230,6 +233,21 @@ fn sample_of<'b>(
     SampleBox { record, cast, shape: &source.shape, strides, pad }
 }
 
+/// What is done to the elements of a box of an array, if it is not cast alone.
+fn change_of<'b>(
+    shared: &'b Shared,
+    record: &ArrayRecord,
+    (slot, number): (BatchSlot, u32),
+    source: &BoxRecord,
+) -> Option<Change<'b>> {
+    let augment = source.is_augmented.then(|| shared.augment(slot, number))?;
+    let (field, elements) = (shared.field(source.field), (record.dtype, record.dtype_bytes));
+    let is_streamed = shared.settings.streams_slots();
+    let change = Change::new(augment, elements, (field.extents(), field.dtype), is_streamed);
+    assert!(change.is_some(), "floats are made of whatever a field of floats is made of");
+    change
+}
+
 /// Samples in CPU memory, and targets of callers. A target whose caller has left gets nothing.
 pub struct CpuSink;
 
@@ -243,10 +261,12 @@ impl Sink for CpuSink {
     ) -> Option<Result<u64, OpenFault>> {
         let (shared, origin) = (from.shared, &part.origin[..part.record.axes()]);
         let mut written = 0;
-        for (_, source) in from.of(part) {
+        for (number, source) in from.of(part) {
             let slot = part.task.slot;
             let Some(claim) = shared.claim_sample(source.to(slot)) else { continue };
-            let mut target = Target { sample: from.sample(part.record, source, slot), claim };
+            let change = change_of(shared, part.record, (slot, number), source);
+            let sample = from.sample(part.record, source, slot);
+            let mut target = Target { sample, claim, change };
             match read_pieces(&mut target, origin, buffer, read) {
                 Ok(bytes) => written += bytes,
                 Err(fault) => return Some(Err(fault)),
@@ -266,16 +286,13 @@ impl Sink for CpuSink {
         }
         from.for_each(part, chunk, |of| {
             let Some(claim) = shared.claim_sample(of.to) else { return 0 };
-            let mut target = Target { sample: of.sample, claim };
+            let mut target = Target { sample: of.sample, claim, change: of.change };
             match kind {
                 ChunkKind::Data | ChunkKind::Kept | ChunkKind::Fed => {
                     scatter(&mut target, of.origin, of.chunk)
                 }
                 ChunkKind::Missing => scatter_fill(&mut target, of.origin),
-                ChunkKind::Pad => {
-                    let element = outside_element(&of.sample, shared.padding(of.to.field).element);
-                    fill_outside(&mut target, &element[..of.sample.target_bytes() as usize])
-                }
+                ChunkKind::Pad => fill_outside(&mut target, shared.padding(of.to.field).element),
                 ChunkKind::Blank | ChunkKind::Broken => 0,
             }
         })

@@ -9,9 +9,11 @@
 //! casts            types into types         convert     one element
 //! filters sums     what numcodecs does to elements, and its checksums
 //! digest           64 bits of what a sample holds
+//! augment normal   arithmetic on floats, and its noise
 //! simd             instructions of some CPUs only, and which of them are here
 //! ```
 
+pub mod augment;
 pub mod blosclz;
 pub mod casts;
 pub mod convert;
@@ -22,6 +24,7 @@ pub mod digest;
 pub mod filters;
 pub mod inflate;
 pub mod lz4;
+mod normal;
 mod repeat;
 pub mod simd;
 pub mod sums;

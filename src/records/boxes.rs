@@ -27,14 +27,21 @@ pub struct BoxRecord {
     pub field: u32,
     /// It reads memory of a device.
     pub is_on_device: bool,
+    /// Its elements are not cast alone.
+    pub is_augmented: bool,
     /// What is read, and where it goes.
     pub shape: BoxShape,
 }
 
 impl BoxRecord {
     /// No box: it goes to no field.
-    pub const EMPTY: BoxRecord =
-        BoxRecord { sample: 0, field: u32::MAX, is_on_device: false, shape: BoxShape::EMPTY };
+    pub const EMPTY: BoxRecord = BoxRecord {
+        sample: 0,
+        field: u32::MAX,
+        is_on_device: false,
+        is_augmented: false,
+        shape: BoxShape::EMPTY,
+    };
 
     /// Where its elements go.
     pub fn to(&self, slot: BatchSlot) -> Destination {

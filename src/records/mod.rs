@@ -9,6 +9,7 @@
 //! holds for the largest, and [`ArrayRecord::of_file`] gives the record of one file.
 
 mod asked;
+mod augment;
 mod boxes;
 mod codec;
 mod dtype;
@@ -22,6 +23,7 @@ mod spelling;
 mod time;
 
 pub use asked::Origin;
+pub use augment::{Augment, AugmentHead, AugmentWords, Erased, augment_words};
 pub use boxes::{
     AxisWalk, BoxRecord, BoxShape, CallerPlaces, Destination, STEP_MAX, STEPPED_MAX, WalkFault,
 };

@@ -349,8 +349,8 @@ macro_rules! config_table {
         max_npy_files: u32 = 0, [0, PARTS_MAX] => Count "numbered .npy files of all arrays";
         /// 1: each sample of each field gets a digest, see below.
         digest: u32 = 0, [0, 1] => Switch "give each sample a digest of its bytes";
-        /// 1: boxes may be changed as they are cast. Not built yet.
-        augment: u32 = 0, [0, 1], {unbuilt} => Count "changes as boxes are cast; not built yet";
+        /// 1: boxes may have a wavetrain_augment, for which push keeps memory.
+        augment: u32 = 0, [0, 1] => Switch "room for arithmetic on the elements of boxes";
         /// Memory for boxes that are resampled. Not built yet.
         max_resample_bytes: u64 = 0, {unbuilt} => Bytes "memory for resampled boxes; not built yet";
         /// Arrays that only you can read: hook:NAME. Copied by open.

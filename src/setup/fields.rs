@@ -80,6 +80,11 @@ impl Field {
         self.extents().len().max(1)
     }
 
+    /// Whether its elements can be what arithmetic on floats gives.
+    pub fn has_floats(&self) -> bool {
+        matches!(self.dtype, Dtype::F32 | Dtype::Bf16 | Dtype::F16)
+    }
+
     /// The cast of an array's elements to those of the field, if there is one.
     pub fn cast_from(&self, record: &ArrayRecord) -> Option<Cast> {
         Cast::find(record.dtype, record.dtype_bytes, self.dtype, self.dtype_bytes)

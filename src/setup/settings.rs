@@ -144,6 +144,7 @@ pub fn settings_from_config(
         per_sample: PerSample {
             fields: fields.len() as u32,
             takes_fed: takes_parts,
+            augment_words: augment_words(config, &fields),
             digests: config.digest * fields.len() as u32,
             boxes: boxes_per_sample,
             filled_shape: fields.iter().map(|field| field.filled_extents() as u32).sum(),
@@ -173,6 +174,13 @@ pub fn settings_from_config(
     };
     settings.derive_threads();
     Ok(settings)
+}
+
+/// Most words of what is done to the elements of a box of any field; 0 if boxes are cast alone.
+fn augment_words(config: &Config, fields: &Fields) -> u32 {
+    let ranks = fields.iter().filter(|field| field.has_floats()).map(|field| field.extents().len());
+    let most = if config.augment == 1 { ranks.max() } else { None };
+    most.map_or(0, |rank| crate::records::augment_words(rank) as u32)
 }
 
 /// Everything that can be wrong with a config on every machine, element type and sizes apart.

@@ -230,6 +230,7 @@ impl State {
         let config = &settings.config;
         let waves = settings.wave_counts();
         let ahead = (settings.lookahead_samples, settings.per_sample.boxes);
+        let keeps = settings.per_sample.keeps();
         State {
             life: Life::Running,
             ending: Ending::Working,
@@ -241,7 +242,7 @@ impl State {
             has_warned_of_work: false,
             is_halted: false,
             is_flushed: false,
-            queue: Queue::carve(carver, ahead, settings.uri_pool_bytes, settings.takes_parts),
+            queue: Queue::carve(carver, ahead, settings.uri_pool_bytes, keeps),
             readers: Readers::carve(carver, settings),
             arrays: Arrays::carve(carver, config.n_array_meta_cache),
             edges: EdgeTable::carve(carver, config.n_array_meta_cache),
@@ -290,6 +291,7 @@ impl State {
             uris: self.arrays.uris.share(),
             boxes: self.slots.boxes.share(),
             fed: self.slots.fed.share(),
+            augment: self.slots.augment.share(),
             rows: self.slots.rows.share(),
             targets: self.readers.targets.share(),
             addresses: self.readers.addresses,

@@ -19,7 +19,7 @@ use crate::os::store::{Path, Store};
 use crate::read::Folder as FileFolder;
 use crate::records::CallerPlaces;
 use crate::records::grid::EdgeRun;
-use crate::records::{ArrayRecord, BoxRecord, Destination, Fed, Part};
+use crate::records::{ArrayRecord, Augment, BoxRecord, Destination, Fed, Part};
 use crate::setup::config::ON_ERROR_SKIP;
 use crate::setup::fields::Field;
 use crate::setup::geometry::Geometry;
@@ -91,6 +91,7 @@ pub struct Views {
     pub uris: Table<Uri>,
     pub boxes: Table<BoxRecord>,
     pub fed: Table<Fed>,
+    pub augment: Table<u32>,
     /// Rows of batch slots.
     pub rows: SlotRows,
     /// Targets of the boxes of readers.
@@ -176,6 +177,12 @@ impl Shared {
     /// The tensor of box `number` of the batch in a slot, which has one.
     pub fn fed(&self, slot: BatchSlot, number: u32) -> &'static Fed {
         &self.views.fed.rows(self.box_row(slot, number), 1)[0]
+    }
+
+    /// What is done to the elements of box `number` of the batch in a slot, which has that.
+    pub fn augment(&self, slot: BatchSlot, number: u32) -> Augment<'static> {
+        let words = self.settings.per_sample.augment_words as usize;
+        Augment::of(self.views.augment.rows(self.box_row(slot, number) * words, words))
     }
 
     /// Its record.

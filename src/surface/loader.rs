@@ -25,6 +25,7 @@ use core::marker::PhantomData;
 use core::{ptr, slice};
 
 pub use crate::base::status::Failure;
+pub use crate::surface::augment::{Augmentation, Erasure};
 pub use crate::surface::batch::{Batch, FieldView};
 pub use crate::surface::entries::{EntryView, GroupView};
 pub use crate::surface::feed::{Feed, Memory};
@@ -66,6 +67,8 @@ pub struct Part<'a> {
     /// The axis of the field that each axis of the box becomes; None for one of extent 1 that is
     /// dropped. Empty: the axes of the field in order.
     pub axes: &'a [Option<usize>],
+    /// What is done to the elements; None: they are cast alone.
+    pub augment: Option<Augmentation<'a>>,
 }
 
 /// One sample of several boxes.
@@ -390,6 +393,7 @@ fn fill_request(
         }
         feed => target.fed = feed.fed(rank, why)?,
     }
+    Augmentation::fill(source.augment.as_ref(), &mut target.augment, why)?;
     target.rank = rank;
     target.begin[..rank].copy_from_slice(source.begin);
     target.end[..rank].copy_from_slice(source.end);

@@ -1,5 +1,6 @@
 //! What callers touch: the C functions, the Rust loader, and what both share.
 
+mod augment;
 pub mod batch;
 pub mod c;
 pub mod entries;

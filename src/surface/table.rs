@@ -11,6 +11,7 @@ use crate::engine::requests::Request;
 use crate::fail;
 use crate::records::{Dtype, FedData};
 use crate::source::zarr::normalize_uri;
+use crate::surface::augment::Augmentation;
 use crate::surface::feed::value;
 
 /// Numbers of a column of a table, packed, so many for each sample.
@@ -82,6 +83,8 @@ pub struct Column<'a> {
     pub step: Rows<'a, i64>,
     /// By axis of the field: where the first place goes. None are 0.
     pub at: Rows<'a, u64>,
+    /// What is done to the elements, one of each sample; None: they are cast alone.
+    pub augment: Rows<'a, Augmentation<'a>>,
 }
 
 impl Column<'_> {
@@ -108,6 +111,7 @@ impl Column<'_> {
         (target.rank, target.field) = (rank, self.field);
         (target.at, target.axes) = ([0; RANK_MAX], [0; RANK_MAX]);
         target.at[..at.len()].copy_from_slice(at);
+        self.fill_augment(row, target, why)?;
         let begin = match self.source {
             Source::Uris(_, which) => {
                 let which = which.row((row, 1), "which", why)?.map_or(0, |which| which[0]);
@@ -145,6 +149,12 @@ impl Column<'_> {
             (target.begin[axis], target.end[axis], target.step[axis]) = (begin[axis], end, step);
         }
         Ok(())
+    }
+
+    /// Writes what is done to the elements of the box of a row.
+    fn fill_augment(&self, row: usize, target: &mut Request, why: &mut Why) -> Result<(), Status> {
+        let augment = self.augment.row((row, 1), "augment", why)?;
+        Augmentation::fill(augment.and_then(<[_]>::first), &mut target.augment, why)
     }
 }
 

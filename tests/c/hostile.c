@@ -634,7 +634,10 @@ static void check_tables(wavetrain_loader loader) {
     static const uint64_t endless[] = { UINT64_MAX, BOX, BOX }, at[] = { 0, 1, 0 };
     static const int64_t least[] = { 1, 1, INT64_MIN };
     static const uint32_t second[] = { 1 };
+    static const float floats[64] = { 1 };
     const char *const uris[] = { uri, NULL };
+    wavetrain_augment augment;
+    wavetrain_erase erase;
     wavetrain_column good;
     memset(&good, 0, sizeof good);
     good.struct_size = sizeof good;
@@ -682,11 +685,51 @@ static void check_tables(wavetrain_loader loader) {
     COLUMN_REFUSED(wrong.kind = WAVETRAIN_BOX_MEMORY, WAVETRAIN_INVALID, "kind = 1");
     COLUMN_REFUSED(wrong.kind = 3, WAVETRAIN_INVALID, "kind = 3");
     COLUMN_REFUSED(wrong.kind = WAVETRAIN_BOX_VALUE, WAVETRAIN_INVALID, "uris or values");
-    COLUMN_REFUSED(wrong.flags = 64, WAVETRAIN_INVALID, "flags = 64");
+    COLUMN_REFUSED(wrong.flags = 128, WAVETRAIN_INVALID, "flags = 128");
     COLUMN_REFUSED(wrong.reserved = 1, WAVETRAIN_INVALID, "reserved = 1, 0");
     COLUMN_REFUSED(wrong.reserved2 = 1, WAVETRAIN_INVALID, "reserved = 0, 1");
-    COLUMN_REFUSED(wrong.augment_bytes = 8, WAVETRAIN_UNSUPPORTED, "augment");
-    COLUMN_REFUSED(wrong.augment = (const void *)at, WAVETRAIN_UNSUPPORTED, "augment");
+    COLUMN_REFUSED(wrong.augment_bytes = 8, WAVETRAIN_INVALID, "augment_bytes = 8");
+    COLUMN_REFUSED(wrong.augment = &augment, WAVETRAIN_INVALID, "augment_bytes = 0");
+    /* A change of a column's augment, of its one erased box too, and a word of the refusal. */
+#define AUGMENT_REFUSED(change, word)                                                              \
+    do {                                                                                           \
+        memset(&augment, 0, sizeof augment);                                                       \
+        memset(&erase, 0, sizeof erase);                                                           \
+        augment.struct_size = sizeof augment;                                                      \
+        augment.scale = floats;                                                                    \
+        augment.n_channels = 2;                                                                    \
+        augment.erase = &erase;                                                                    \
+        augment.n_erase = 1;                                                                       \
+        augment.erase_bytes = sizeof erase;                                                        \
+        erase.end[0] = erase.end[1] = 1;                                                           \
+        erase.values = floats;                                                                     \
+        erase.n_values = 1;                                                                        \
+        wavetrain_column wrong = good;                                                             \
+        wrong.augment = &augment;                                                                  \
+        wrong.augment_bytes = sizeof augment;                                                      \
+        wrong.flags |= WAVETRAIN_AUGMENT_IS_ONE;                                                   \
+        change;                                                                                    \
+        table_refused(loader, &wrong, WAVETRAIN_INVALID, word);                                    \
+    } while (0)
+    AUGMENT_REFUSED((void)0, "the config keeps no memory");
+    AUGMENT_REFUSED(augment.struct_size = 0, "augment.struct_size = 0");
+    AUGMENT_REFUSED(augment.struct_size = sizeof augment + 8, "augment.struct_size");
+    AUGMENT_REFUSED(augment.n_channels = 65, "n_channels = 65");
+    AUGMENT_REFUSED(augment.n_channels = UINT32_MAX, "n_channels");
+    AUGMENT_REFUSED(augment.n_channels = 0, "n_channels = 0, but scale");
+    AUGMENT_REFUSED(augment.has_clamp = 2, "has_clamp = 2");
+    AUGMENT_REFUSED(augment.pad_goes_through = 2, "pad_goes_through = 2");
+    AUGMENT_REFUSED(augment.reserved = 1, "reserved = 1");
+    AUGMENT_REFUSED(augment.n_erase = 9, "n_erase = 9");
+    AUGMENT_REFUSED(augment.n_erase = 0, "n_erase = 0");
+    AUGMENT_REFUSED(augment.erase = NULL, "n_erase = 1");
+    AUGMENT_REFUSED(augment.erase_bytes = 0, "erase_bytes = 0");
+    AUGMENT_REFUSED(augment.erase_bytes = sizeof erase - 1, "erase_bytes");
+    AUGMENT_REFUSED(erase.values = NULL, "erase[0]: 1 values");
+    AUGMENT_REFUSED(erase.n_values = 0, "erase[0]: 0 values");
+    AUGMENT_REFUSED(erase.n_values = 65, "erase[0]: 65 values");
+    AUGMENT_REFUSED(erase.reserved = 1, "erase[0].reserved = 1");
+#undef AUGMENT_REFUSED
     COLUMN_REFUSED(wrong.values = at, WAVETRAIN_INVALID, "uris or values");
     COLUMN_REFUSED(wrong.uris = NULL, WAVETRAIN_INVALID, "uris is NULL");
     COLUMN_REFUSED(wrong.n_uris = 0, WAVETRAIN_INVALID, "which = 0: 0 uris");

@@ -101,9 +101,7 @@ pub fn read(
 
 /// The box of a job.
 pub fn part(job: &Job) -> Part<'_> {
-    let empty = wavetrain::loader::Feed::Nothing;
-    let (begin, end) = (&job.begin, &job.end);
-    Part { uri: &job.uri, feed: empty, begin, end, field: 0, at: &[], step: &[], axes: &[] }
+    Part { uri: &job.uri, begin: &job.begin, end: &job.end, ..Part::default() }
 }
 
 /// Reads each box twice, row by row and in other places, and checks it.

@@ -237,6 +237,7 @@ impl Case {
             at: &boxed.at,
             step: &boxed.step,
             axes: &boxed.axes,
+            augment: None,
         };
         let parts: Vec<Vec<Part<'a>>> =
             self.samples.iter().map(|boxes| boxes.iter().map(part).collect()).collect();

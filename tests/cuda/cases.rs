@@ -320,7 +320,8 @@ impl Case {
             let filtered = filtered(self, &chunk);
             for number in 0..self.begins.len() {
                 let place = &mut expected[GUARD + number * sample_bytes..][..sample_bytes];
-                let mut host = Target { sample: sample(number), claim: Claim::on(place) };
+                let mut host =
+                    Target { sample: sample(number), claim: Claim::on(place), change: None };
                 let (dtype, address) = (self.dtype, address(number));
                 let device = DeviceSample { sample: sample(number), dtype, address };
                 if is_missing {
@@ -340,8 +341,8 @@ impl Case {
         }
         for number in 0..self.begins.len() {
             let place = &mut expected[GUARD + number * sample_bytes..][..sample_bytes];
-            let mut host = Target { sample: sample(number), claim: Claim::on(place) };
-            fill_outside(&mut host, &element[..self.target_bytes()]);
+            let mut host = Target { sample: sample(number), claim: Claim::on(place), change: None };
+            fill_outside(&mut host, Some(element));
             let (dtype, address) = (self.dtype, address(number));
             let device = DeviceSample { sample: sample(number), dtype, address };
             for_each_outside(&device, &element, |unit| {

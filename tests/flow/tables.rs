@@ -120,6 +120,7 @@ impl Table {
             shape: Rows::One(&HALF),
             step: Rows::Each(&self.steps),
             at: Rows::Each(&self.ats),
+            augment: Rows::None,
         };
         // In no steps, from one array, to where the other half is not.
         let right = Column {
@@ -138,6 +139,7 @@ impl Table {
             shape: Rows::One(&[1]),
             step,
             at,
+            augment: Rows::None,
         };
         let few = Column {
             field: 2,
@@ -147,6 +149,7 @@ impl Table {
             shape: Rows::One(&[2, 2]),
             step,
             at,
+            augment: Rows::None,
         };
         [left, right, number, few]
     }

@@ -55,7 +55,7 @@ impl Crop {
         };
         let pad = PadMode::None;
         let copied = SampleBox { record, cast, shape: &shape, strides: &strides, pad };
-        scatter(&mut Target { sample: copied, claim }, origin, chunk);
+        scatter(&mut Target { sample: copied, claim, change: None }, origin, chunk);
         let filter = Filter::None;
         let data = ChunkData { data, first: 0, bytes, filter, block_bytes: 0, typesize: 0 };
         Crop { record: crop, origin: low, data }

@@ -61,8 +61,16 @@ fn bind_boxes(
     let row = |number: usize| shared.box_row(slot, sample * boxes + number as u32);
     for (number, queued) in queued.iter().enumerate() {
         let (field, shape) = (u32::from(queued.field), queued.shape);
-        let is_on_device = queued.is_on_device;
-        state.slots.boxes.write(row(number), BoxRecord { sample, field, is_on_device, shape });
+        let QueuedBox { is_on_device, is_augmented, .. } = *queued;
+        let record = BoxRecord { sample, field, is_on_device, is_augmented, shape };
+        state.slots.boxes.write(row(number), record);
+        if is_augmented {
+            let words = state.queue.augment(sample, number as u32);
+            let first = row(number) * words.len();
+            for (at, word) in (first..).zip(&words[..words[0] as usize]) {
+                state.slots.augment.write(at, *word);
+            }
+        }
         if queued.is_fed {
             state.slots.fed.write(row(number), *state.queue.fed(sample, number as u32));
         }

@@ -88,7 +88,7 @@ impl Planner {
         };
         let [queued] = state.readers.queue.boxes(0) else { unreachable!("a reader has one box") };
         let (field, shape) = (u32::from(queued.field), queued.shape);
-        let record = BoxRecord { sample: 0, field, is_on_device: false, shape };
+        let record = BoxRecord { field, shape, sample: 0, ..BoxRecord::EMPTY };
         state.slots.boxes.write(shared.box_row(slot, 0), record);
         self.order[0] = 0;
         let current = Current::new((slot, turn), (1, 1), 1);

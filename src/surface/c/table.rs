@@ -3,11 +3,12 @@
 //! In: columns of the caller's, each checked anew for each row, as push checks samples. Out: the
 //! same columns as slices. Invariant: no slice is longer than what the header says there is.
 
+use super::augment::read_augment;
 use super::structs::{read_sized, string_from_c};
 use super::{in_instance, invalid};
 use crate::base::abi::{
-    AT_IS_ONE, BEGIN_IS_ONE, BOX_URI, BOX_VALUE, SHAPE_IS_ONE, STEP_IS_ONE, TableColumn,
-    VALUES_IS_ONE, WHICH_IS_ONE,
+    AT_IS_ONE, AUGMENT_IS_ONE, BEGIN_IS_ONE, BOX_URI, BOX_VALUE, SHAPE_IS_ONE, STEP_IS_ONE,
+    TableColumn, VALUES_IS_ONE, WHICH_IS_ONE,
 };
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Status, Why, with_why};
@@ -18,8 +19,13 @@ use crate::records::Dtype;
 use crate::surface::table::{Column, Rows, Source, push_rows};
 use core::slice;
 
-const FLAGS: u32 =
-    BEGIN_IS_ONE | SHAPE_IS_ONE | STEP_IS_ONE | AT_IS_ONE | WHICH_IS_ONE | VALUES_IS_ONE;
+const FLAGS: u32 = BEGIN_IS_ONE
+    | SHAPE_IS_ONE
+    | STEP_IS_ONE
+    | AT_IS_ONE
+    | WHICH_IS_ONE
+    | VALUES_IS_ONE
+    | AUGMENT_IS_ONE;
 
 /// See the header.
 ///
@@ -86,7 +92,12 @@ unsafe fn fill_box(
         // SAFETY: there are more uris than `which`, which the column checks, each with a NUL.
         unsafe { string_from_c(source.uris.add(which).read_unaligned(), why) }
     };
-    column.fill(engine, (row, at), target, (source.n_uris as usize, uri), why)
+    column.fill(engine, (row, at), target, (source.n_uris as usize, uri), why)?;
+    let number = if source.flags & AUGMENT_IS_ONE != 0 { 0 } else { row };
+    let bytes = source.augment_bytes as usize;
+    let place = source.augment.wrapping_byte_add(number.wrapping_mul(bytes));
+    // SAFETY: there is none, or one of the row.
+    unsafe { read_augment(&mut target.augment, place, why) }
 }
 
 /// The same column with slices. Its uris are not looked at.
@@ -126,6 +137,7 @@ unsafe fn column_of<'a>(
             shape: rows(source.shape, flags & SHAPE_IS_ONE != 0, of_box, "shape", why)?,
             step: rows(source.step, flags & STEP_IS_ONE != 0, of_box, "step", why)?,
             at: rows(source.at, flags & AT_IS_ONE != 0, (count, axes), "at", why)?,
+            augment: Rows::None,
         })
     }
 }
@@ -150,11 +162,12 @@ fn check_column(source: &TableColumn, why: &mut Why) -> Result<(), Status> {
             source.reserved2
         ));
     }
-    if !source.augment.is_null() || source.augment_bytes != 0 {
+    if source.augment.is_null() != (source.augment_bytes == 0) {
+        let bytes = source.augment_bytes;
         return Err(fail!(
             why,
-            Unsupported,
-            "augment: not built yet: must be NULL, and its size 0"
+            Invalid,
+            "augment_bytes = {bytes}: must be sizeof(wavetrain_augment), or 0 where augment is NULL"
         ));
     }
     let has_uris = !source.uris.is_null() || source.n_uris != 0 || !source.which.is_null();
