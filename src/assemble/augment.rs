@@ -15,6 +15,7 @@ use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX};
 use crate::base::math::index;
 use crate::loops::augment::{FloatBytes, Steps, add_noise, run, run_each};
 use crate::records::{Augment, ByteOrder, Dtype, Erased};
+use crate::simd::Level;
 
 /// Floats of a strip.
 const STRIP: usize = 1024;
@@ -34,6 +35,20 @@ pub struct Change<'a> {
     to_float: Cast,
     /// From the field's to floats, and back.
     field: [Cast; 2],
+    level: Level,
+}
+
+/// The memory of what is changed at a time.
+pub struct Strip {
+    floats: [u8; STRIP * 4],
+    pattern: Option<Pattern>,
+}
+
+impl Strip {
+    /// With nothing in it.
+    pub fn empty() -> Strip {
+        Strip { floats: [0; STRIP * 4], pattern: None }
+    }
 }
 
 /// Factors and terms of a row, whose first element has place `phase` among those of all channels.
@@ -61,7 +76,14 @@ impl<'a> Change<'a> {
         let to_float = Cast::find(source.0, source.1, float.0, float.1)?;
         let from_field = Cast::find(field, bytes, float.0, float.1)?;
         let to_field = Cast::find(float.0, float.1, field, bytes)?.streamed(is_streamed);
-        Some(Change { augment, extents, strides, to_float, field: [from_field, to_field] })
+        Some(Change {
+            augment,
+            extents,
+            strides,
+            to_float,
+            field: [from_field, to_field],
+            level: Level::here(),
+        })
     }
 
     /// The same for elements of the field's type.
@@ -84,12 +106,17 @@ impl<'a> Change<'a> {
     }
 
     /// Changes the elements of a plane, which `source` has, on their way into the field.
-    pub fn plane(&self, source: &Plane<'_>, plane: &BlockPlane, claim: &mut Claim<'_>) {
+    pub fn plane(
+        &self,
+        source: &Plane<'_>,
+        plane: &BlockPlane,
+        claim: &mut Claim<'_>,
+        strip: &mut Strip,
+    ) {
         let target_bytes = self.target_bytes();
         let piece_max = plane.length.min(STRIP as u64);
         let group = STRIP as u64 / piece_max;
-        let mut pattern = Pattern { phase: u64::MAX, scale: [0.0; STRIP], bias: [0.0; STRIP] };
-        let mut strip = [0; STRIP * 4];
+        let Strip { floats: strip, pattern } = strip;
         for row in (0..plane.count).step_by(group as usize) {
             let count = group.min(plane.count - row);
             for at in (0..plane.length).step_by(STRIP) {
@@ -102,7 +129,7 @@ impl<'a> Change<'a> {
                 let target = plane.target + row * plane.target_pitch + at * target_bytes;
                 let floats = bytes.as_chunks_mut().0;
                 let places = (target / target_bytes, plane.target_pitch / target_bytes);
-                self.rows(floats, piece, places, &mut pattern);
+                self.rows(floats, piece, places, pattern);
                 let pitch = row_bytes as i64;
                 let order = ByteOrder::Little;
                 let floats = Plane { bytes, first: 0, step: 4, pitch, order };
@@ -120,31 +147,50 @@ impl<'a> Change<'a> {
         floats: &mut [FloatBytes],
         length: u64,
         (first, pitch): (u64, u64),
-        pattern: &mut Pattern,
+        pattern: &mut Option<Pattern>,
     ) {
         let noise = self.augment.noise();
-        if noise.is_none() && self.augment.channels() <= 1 {
-            return run(floats, &self.steps(0));
+        let count = floats.len() as u64 / length;
+        let one = self.channel_of(first, first + (count - 1) * pitch + length - 1);
+        if let (None, Some(channel)) = (noise, one) {
+            return run(self.level, floats, &self.steps(channel));
         }
         for (number, row) in floats.chunks_exact_mut(index(length)).enumerate() {
             let place = first + number as u64 * pitch;
             self.scaled(row, place, noise.is_some(), pattern);
             if let Some(noise) = noise {
-                add_noise(row, noise, place);
-                run(row, &Steps { scale: 1.0, bias: -0.0, ..self.steps(0) });
+                add_noise(self.level, row, noise, place);
+                run(self.level, row, &Steps { scale: 1.0, bias: -0.0, ..self.steps(0) });
             }
         }
     }
 
+    /// The channel that all places from one to another have; None if they have several.
+    fn channel_of(&self, first: u64, last: u64) -> Option<usize> {
+        let channels = u64::from(self.augment.channels());
+        if channels <= 1 {
+            return Some(0);
+        }
+        let run = first / self.strides[self.augment.channel_axis()];
+        let is_one = run == last / self.strides[self.augment.channel_axis()];
+        is_one.then_some(index(run % channels))
+    }
+
     /// Scales a row and adds the bias; clamps it unless noise is to be added first.
-    fn scaled(&self, row: &mut [FloatBytes], place: u64, has_noise: bool, pattern: &mut Pattern) {
+    fn scaled(
+        &self,
+        row: &mut [FloatBytes],
+        place: u64,
+        has_noise: bool,
+        pattern: &mut Option<Pattern>,
+    ) {
         let channels = u64::from(self.augment.channels());
         let open = |steps: Steps| match has_noise {
             true => Steps { low: Steps::NONE.low, high: Steps::NONE.high, ..steps },
             false => steps,
         };
         if channels <= 1 {
-            return run(row, &open(self.steps(0)));
+            return run(self.level, row, &open(self.steps(0)));
         }
         let inner = self.strides[self.augment.channel_axis()];
         let period = inner * channels;
@@ -155,24 +201,31 @@ impl<'a> Change<'a> {
             while !rest.is_empty() {
                 let left = index((inner - at % inner).min(rest.len() as u64));
                 let (head, tail) = rest.split_at_mut(left);
-                run(head, &open(self.steps(index(at / inner % channels))));
+                run(self.level, head, &open(self.steps(index(at / inner % channels))));
                 (rest, at) = (tail, at + left as u64);
             }
             return;
         }
-        if pattern.phase != phase {
-            // A row that is longer comes later, if there is one, so all of the pattern is made.
-            pattern.phase = phase;
-            for (number, (scale, bias)) in
-                (phase..).zip(pattern.scale.iter_mut().zip(&mut pattern.bias))
-            {
-                let steps = self.steps(index(number % period / inner));
-                (*scale, *bias) = (steps.scale, steps.bias);
-            }
+        if pattern.as_ref().is_none_or(|pattern| pattern.phase != phase) {
+            *pattern = Some(self.pattern(phase));
         }
+        let Some(Pattern { scale, bias, .. }) = pattern else { return };
         let Steps { low, high, .. } = open(self.steps(0));
-        let (scale, bias) = (&pattern.scale[..row.len()], &pattern.bias[..row.len()]);
-        run_each(row, scale, bias, (low, high));
+        let (scale, bias) = (&scale[..row.len()], &bias[..row.len()]);
+        run_each(self.level, row, (scale, bias), (low, high));
+    }
+
+    /// The pattern from a place among those of all channels on.
+    fn pattern(&self, phase: u64) -> Pattern {
+        let mut made = Pattern { phase, scale: [0.0; STRIP], bias: [0.0; STRIP] };
+        let inner = self.strides[self.augment.channel_axis()];
+        let period = inner * u64::from(self.augment.channels());
+        let each = made.scale.iter_mut().zip(&mut made.bias);
+        for (place, (scale, bias)) in (phase..).zip(each) {
+            let steps = self.steps(index(place % period / inner));
+            (*scale, *bias) = (steps.scale, steps.bias);
+        }
+        made
     }
 
     fn steps(&self, channel: usize) -> Steps {
@@ -211,7 +264,7 @@ impl<'a> Change<'a> {
     /// The field's element for a value.
     fn erased_element(&self, erased: &Erased<'_>, channel: usize) -> [u8; ELEMENT_BYTES_MAX] {
         let mut float = [erased.value(channel).to_ne_bytes()];
-        run(&mut float, &Steps::NONE);
+        run(self.level, &mut float, &Steps::NONE);
         let (mut element, bytes) = ([0; ELEMENT_BYTES_MAX], index(self.target_bytes()));
         let order = ByteOrder::Little;
         let float = Plane { bytes: &float[0], first: 0, step: 0, pitch: 0, order };

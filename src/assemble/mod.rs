@@ -30,7 +30,7 @@ use crate::base::arena::{Claim, RowsMut};
 use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::base::math::index;
 use crate::records::{ArrayRecord, ByteOrder, ChunkBytes};
-use augment::Change;
+use augment::{Change, Strip};
 use block::{Block, BlockPlane};
 use cast::{Cast, Plane};
 
@@ -58,7 +58,7 @@ impl Target<'_> {
     fn for_each_part(
         &mut self,
         block: &Block,
-        each: &mut dyn FnMut(&Block, Option<&Change<'_>>, &mut Claim<'_>),
+        each: &mut dyn FnMut(&Block, Option<Changing<'_>>, &mut Claim<'_>),
     ) {
         let Some(change) = self.change else { return each(block, None, &mut self.claim) };
         let mut changed = Some(block);
@@ -70,7 +70,8 @@ impl Target<'_> {
             each(block, None, &mut self.claim);
         }
         if let Some(changed) = changed {
-            each(changed, Some(&change), &mut self.claim);
+            let strip = &mut Strip::empty();
+            each(changed, Some((&change, strip)), &mut self.claim);
             change.erase(changed, &mut self.claim);
         }
     }
@@ -88,18 +89,21 @@ impl Target<'_> {
         block.source = 0;
         let bytes = self.target_bytes();
         self.for_each_part(&block, &mut |block, change, claim| {
-            let Some(change) = change else {
+            let Some((change, strip)) = change else {
                 fill_block(claim, block, plain);
                 return;
             };
             let change = if of_field { change.of_field() } else { *change };
             let order = ByteOrder::Little;
             let source = Plane { bytes: element, first: 0, step: 0, pitch: 0, order };
-            block.for_each_plane(bytes, &mut |plane| change.plane(&source, plane, claim));
+            block.for_each_plane(bytes, &mut |plane| change.plane(&source, plane, claim, strip));
         });
         block.element_count() * bytes
     }
 }
+
+/// What is done to elements, and the memory that it takes.
+type Changing<'c> = (&'c Change<'c>, &'c mut Strip);
 
 /// The rows of a plane.
 fn rows_of<'c>(claim: &'c mut Claim<'_>, plane: &BlockPlane, target_bytes: u64) -> RowsMut<'c> {
@@ -128,14 +132,14 @@ pub fn scatter(target: &mut Target<'_>, chunk_origin: &[u64], chunk: &ChunkBytes
     let target_bytes = target.target_bytes();
     let mut written = 0;
     sample.for_each_block(chunk_origin, &mut |block| {
-        target.for_each_part(block, &mut |block, change, claim| {
+        target.for_each_part(block, &mut |block, mut change, claim| {
             block.for_each_plane(target_bytes, &mut |plane| {
                 let BlockPlane { source, source_step: step, source_pitch: pitch, .. } = *plane;
                 let first = source - chunk.first;
                 let source = Plane { bytes: chunk.bytes, first, step, pitch, order };
-                match change {
+                match &mut change {
                     None => cast.plane(&source, &mut rows_of(claim, plane, target_bytes)),
-                    Some(change) => change.plane(&source, plane, claim),
+                    Some((change, strip)) => change.plane(&source, plane, claim, strip),
                 }
             });
         });

@@ -13,10 +13,9 @@
 //! Worked example: 64 rows of 100 u16, 16,384 bytes apart, are 64 reads of 200 bytes; if they are
 //! 1,024 bytes apart, one of 63 * 1,024 + 200 bytes.
 
-use super::augment::Change;
 use super::block::{Block, BlockAxis, BlockPlane};
 use super::cast::Plane;
-use super::{SampleBox, Target, rows_of};
+use super::{Changing, SampleBox, Target, rows_of};
 use crate::base::arena::Claim;
 use crate::base::limits::{GAP_BYTES_MIN, RANK_MAX};
 use crate::base::math::index;
@@ -61,7 +60,7 @@ pub fn read_pieces<E>(
 /// A block, cut into pieces.
 struct Pieces<'p> {
     sample: &'p SampleBox<'p>,
-    change: Option<&'p Change<'p>>,
+    change: Option<Changing<'p>>,
     /// First byte of the first element in the source and in the target.
     first: (i64, u64),
     /// A piece, of the block's axes that it has.
@@ -77,7 +76,7 @@ struct Pieces<'p> {
 impl<'p> Pieces<'p> {
     fn of(
         block: &Block,
-        (sample, change): (&'p SampleBox<'p>, Option<&'p Change<'p>>),
+        (sample, change): (&'p SampleBox<'p>, Option<Changing<'p>>),
         buffer_bytes: u64,
     ) -> Pieces<'p> {
         let (cast, order) = (&sample.cast, sample.record.byte_order);
@@ -199,9 +198,9 @@ impl<'p> Pieces<'p> {
         self.piece.for_each_plane(target_bytes, &mut |plane| {
             let BlockPlane { source: first, source_step: step, source_pitch: pitch, .. } = *plane;
             let source = Plane { bytes, first, step, pitch, order };
-            match self.change {
+            match &mut self.change {
                 None => cast.plane(&source, &mut rows_of(claim, plane, target_bytes)),
-                Some(change) => change.plane(&source, plane, claim),
+                Some((change, strip)) => change.plane(&source, plane, claim, strip),
             }
         });
         Ok(())

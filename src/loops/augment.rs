@@ -8,6 +8,7 @@
 //! infinite limits.
 
 use crate::loops::normal::UPPER_HALF;
+pub use crate::loops::simd::{add_noise, run, run_each};
 
 /// The bytes of a float.
 pub type FloatBytes = [u8; 4];
@@ -31,10 +32,12 @@ pub struct Steps {
     pub high: f32,
 }
 
+/// Limits that limit nothing.
+const NO_LIMITS: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
+
 impl Steps {
     /// Nothing, but for NaNs.
-    pub const NONE: Steps =
-        Steps { scale: 1.0, bias: -0.0, low: f32::NEG_INFINITY, high: f32::INFINITY };
+    pub const NONE: Steps = Steps { scale: 1.0, bias: -0.0, low: NO_LIMITS.0, high: NO_LIMITS.1 };
 }
 
 #[inline(always)]
@@ -47,25 +50,40 @@ fn stepped(x: f32, scale: f32, bias: f32, (low, high): (f32, f32)) -> f32 {
 }
 
 /// The same steps for all floats.
-pub fn run(floats: &mut [FloatBytes], steps: &Steps) {
+#[inline(always)] // into what is compiled for the instructions of a level, as the others
+pub(super) fn run_plain(floats: &mut [FloatBytes], steps: &Steps) {
     let Steps { scale, bias, low, high } = *steps;
-    for bytes in floats {
-        let x = f32::from_ne_bytes(*bytes);
-        *bytes = stepped(x, scale, bias, (low, high)).to_ne_bytes();
+    // Limits that limit nothing take as long as others.
+    match (low, high) == NO_LIMITS {
+        true => run_within(floats, (scale, bias), NO_LIMITS),
+        false => run_within(floats, (scale, bias), (low, high)),
     }
 }
 
-/// The same with a factor and a term for each float.
-pub fn run_each(floats: &mut [FloatBytes], scale: &[f32], bias: &[f32], limits: (f32, f32)) {
-    assert!(scale.len() == floats.len() && bias.len() == floats.len());
+#[inline(always)]
+fn run_within(floats: &mut [FloatBytes], (scale, bias): (f32, f32), limits: (f32, f32)) {
+    for bytes in floats {
+        let x = f32::from_ne_bytes(*bytes);
+        *bytes = stepped(x, scale, bias, limits).to_ne_bytes();
+    }
+}
+
+/// The same with a factor and a term for each float, of which there are as many, and limits.
+#[inline(always)]
+pub(super) fn run_each_plain(
+    floats: &mut [FloatBytes],
+    (scale, bias): (&[f32], &[f32]),
+    limits: (f32, f32),
+) {
     for ((bytes, scale), bias) in floats.iter_mut().zip(scale).zip(bias) {
         let x = f32::from_ne_bytes(*bytes);
         *bytes = stepped(x, *scale, *bias, limits).to_ne_bytes();
     }
 }
 
-/// Adds noise; the first float has place `first` in its sample.
-pub fn add_noise(floats: &mut [FloatBytes], (sigma, key): (f32, u64), first: u64) {
+/// Adds noise of a deviation and a key; the first float has place `first` in its sample.
+#[inline(always)]
+pub(super) fn add_noise_plain(floats: &mut [FloatBytes], (sigma, key): (f32, u64), first: u64) {
     for (place, bytes) in (first..).zip(floats) {
         let noise = sigma * normal(key, place);
         *bytes = (f32::from_ne_bytes(*bytes) + noise).to_ne_bytes();
@@ -73,6 +91,7 @@ pub fn add_noise(floats: &mut [FloatBytes], (sigma, key): (f32, u64), first: u64
 }
 
 /// A number of the normal distribution for a place.
+#[inline(always)]
 fn normal(key: u64, place: u64) -> f32 {
     let mut hash = key.wrapping_add((place + 1).wrapping_mul(PLACE_FACTOR));
     hash = (hash ^ hash >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -82,6 +101,7 @@ fn normal(key: u64, place: u64) -> f32 {
 }
 
 /// An entry of the table.
+#[inline(always)]
 fn quantile(entry: u64) -> f32 {
     let half = UPPER_HALF.len();
     let entry = entry as usize & (2 * half - 1);
@@ -92,6 +112,7 @@ fn quantile(entry: u64) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loops::simd::Level;
     use std::vec::Vec;
 
     fn bytes(floats: &[f32]) -> Vec<FloatBytes> {
@@ -103,14 +124,35 @@ mod tests {
     }
 
     #[test]
+    fn every_level_gives_the_same() {
+        let floats: Vec<u32> = (0..1003u32).map(|n| n.wrapping_mul(0x9E37_79B9)).collect();
+        let floats: Vec<FloatBytes> = floats.iter().map(|bits| bits.to_ne_bytes()).collect();
+        let table: Vec<f32> = (0..1003).map(|n| n as f32 * 0.37 - 100.0).collect();
+        let steps = Steps { scale: 0.3, bias: -7.7, low: -1e30, high: 1e30 };
+        let of = |level| {
+            let mut made = [floats.clone(), floats.clone(), floats.clone()];
+            run(level, &mut made[0], &steps);
+            run_each(level, &mut made[1], (&table, &table), (-1e30, 1e30));
+            add_noise(level, &mut made[2], (3.5, 17), 1 << 40);
+            // What the sum of two NaNs holds is not part of the definition: steps come after it.
+            run(level, &mut made[2], &Steps::NONE);
+            made
+        };
+        let expected = of(Level::baseline());
+        for level in Level::each() {
+            assert!(of(level) == expected, "{level:?}");
+        }
+    }
+
+    #[test]
     fn no_step_changes_only_nans() {
         let odd = [0.0, -0.0, 1e-45, -1e-45, f32::MAX, f32::INFINITY, f32::NEG_INFINITY];
         let mut floats = bytes(&odd);
-        run(&mut floats, &Steps::NONE);
+        run(Level::here(), &mut floats, &Steps::NONE);
         assert_eq!(floats, bytes(&odd));
         let nans = [0x7FC0_0000, 0xFFC0_0000, 0x7F80_0001, 0xFFFF_FFFF];
         let mut floats = bytes(&nans.map(f32::from_bits));
-        run(&mut floats, &Steps::NONE);
+        run(Level::here(), &mut floats, &Steps::NONE);
         assert_eq!(bits(&floats), [NAN; 4]);
     }
 
@@ -119,18 +161,18 @@ mod tests {
         // Contracted to one operation this is another float.
         let (x, scale, bias) = (1.0 + f32::EPSILON, 1.0 + f32::EPSILON, -1.0 - 2.0 * f32::EPSILON);
         let mut floats = bytes(&[x; 9]);
-        run(&mut floats, &Steps { scale, bias, ..Steps::NONE });
+        run(Level::here(), &mut floats, &Steps { scale, bias, ..Steps::NONE });
         assert_eq!(floats, bytes(&[0.0; 9]));
         assert_ne!(x.mul_add(scale, bias), 0.0);
         let mut floats = bytes(&[x; 9]);
-        run_each(&mut floats, &[scale; 9], &[bias; 9], (-1.0, 1.0));
+        run_each(Level::here(), &mut floats, (&[scale; 9], &[bias; 9]), (-1.0, 1.0));
         assert_eq!(floats, bytes(&[0.0; 9]));
     }
 
     #[test]
     fn limits_keep_what_lies_between_and_nans() {
         let mut floats = bytes(&[-3.0, -1.0, -0.0, 2.0, 2.5, f32::INFINITY, f32::NAN]);
-        run(&mut floats, &Steps { low: -1.0, high: 2.0, ..Steps::NONE });
+        run(Level::here(), &mut floats, &Steps { low: -1.0, high: 2.0, ..Steps::NONE });
         assert_eq!(bits(&floats[6..]), [NAN]);
         assert_eq!(floats[..6], bytes(&[-1.0, -1.0, -0.0, 2.0, 2.0, 2.0])[..]);
     }
@@ -147,7 +189,7 @@ mod tests {
     fn noise_has_the_moments_of_the_normal_distribution() {
         let count = 1 << 20;
         let mut floats = bytes(&std::vec![0.0; count]);
-        add_noise(&mut floats, (1.0, 42), 0);
+        add_noise(Level::here(), &mut floats, (1.0, 42), 0);
         let moment = |power: i32| {
             let sum: f64 =
                 floats.iter().map(|x| f64::from(f32::from_ne_bytes(*x)).powi(power)).sum();
@@ -158,7 +200,7 @@ mod tests {
         assert!(near(moment(3), 0.0) && near(moment(4) - 3.0, 0.0), "{} {}", moment(3), moment(4));
         // A piece is the same wherever it begins.
         let mut piece = bytes(&[0.0; 10]);
-        add_noise(&mut piece, (1.0, 42), 1000);
+        add_noise(Level::here(), &mut piece, (1.0, 42), 1000);
         assert_eq!(piece, floats[1000..1010]);
     }
 }

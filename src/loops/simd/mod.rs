@@ -9,6 +9,8 @@
 //! `checksums` are those of gzip and zlib, `digest` that of samples.
 
 #[cfg(target_arch = "x86_64")]
+mod augment;
+#[cfg(target_arch = "x86_64")]
 mod blosclz;
 #[cfg(target_arch = "x86_64")]
 mod checksums;
@@ -35,6 +37,8 @@ mod rows;
 #[cfg(target_arch = "x86_64")]
 mod unshuffle;
 
+#[cfg(target_arch = "x86_64")]
+pub use augment::{add_noise, run, run_each};
 #[cfg(target_arch = "x86_64")]
 pub use blosclz::blosclz_instructions;
 #[cfg(target_arch = "x86_64")]

@@ -3,8 +3,29 @@
 
 use super::kernels::Kernel;
 use super::{Level, RowsKernels};
+use crate::loops::augment::{FloatBytes, Steps, add_noise_plain, run_each_plain, run_plain};
 use crate::loops::inflate::{Bits, Stop, Tables};
 use crate::records::Dtype;
+
+/// The same steps for all floats.
+pub fn run(_level: Level, floats: &mut [FloatBytes], steps: &Steps) {
+    run_plain(floats, steps);
+}
+
+/// The same with a factor and a term for each float, of which there are as many, and limits.
+pub fn run_each(
+    _level: Level,
+    floats: &mut [FloatBytes],
+    tables: (&[f32], &[f32]),
+    limits: (f32, f32),
+) {
+    run_each_plain(floats, tables, limits);
+}
+
+/// Adds noise of a deviation and a key; the first float has place `first` in its sample.
+pub fn add_noise(_level: Level, floats: &mut [FloatBytes], noise: (f32, u64), first: u64) {
+    add_noise_plain(floats, noise, first);
+}
 
 /// Nothing moves.
 pub fn lz4_sequences(_source: &[u8], _target: &mut [u8], done: usize) -> (usize, usize) {
