@@ -45,6 +45,8 @@
 //!            paths  flat/  zarr/  json/                     reads one kind of source
 //! stages     assemble batch chunk_cache decode device       pure; they share records and
 //!            plan read wave                                 never name each other
+//! recipes    moves  arithmetic  erases  affine  draws      beside the flow: what a caller draws
+//!            fixed                                         for a box
 //! sampler    epoch  chunk_shuffle  boxes  tables  cost      beside the flow: in which order a
 //!            random                                         caller pushes
 //! floor      cuda  os  simd  loops  records  base
@@ -62,7 +64,7 @@ pub use rooms::*;
 use rooms::*;
 
 pub use base::{abi, status};
-pub use rooms::sampler;
+pub use rooms::{recipes, sampler};
 pub use setup::config;
 pub use surface::loader;
 
@@ -86,6 +88,7 @@ mod rooms {
     pub mod device;
     pub mod plan;
     pub mod read;
+    pub mod recipes;
     pub mod records;
     pub mod sampler;
     pub mod wave;

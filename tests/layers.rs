@@ -12,7 +12,8 @@ const ROOMS: &[(&str, &str)] = &[
     // What callers touch.
     (
         "surface/c",
-        "surface engine jobs/read jobs setup source/zarr batch records sampler cuda os base",
+        "surface engine jobs/read jobs setup source/zarr batch records recipes sampler cuda os \
+         base",
     ),
     ("surface", "engine jobs setup source source/zarr source/json batch records cuda os simd base"),
     // Who works, and when.
@@ -55,7 +56,9 @@ const ROOMS: &[(&str, &str)] = &[
     ("plan", "records base"),
     ("read", "records os loops base"),
     ("wave", "records os base"),
-    // Beside the flow: the order in which a caller pushes. The C surface alone names it.
+    // Beside the flow: the order in which a caller pushes, and what it draws for each box. The C
+    // surface alone names them.
+    ("recipes", "sampler base"),
     ("sampler", "loops base"),
     // The floor.
     ("cuda", "os base"),

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """bindings.py [--check]: writes python/wavetrain/_native.py from the headers of the archive.
 
-In: wavetrain.h and wavetrain_epoch.h, whose constants, structs, function pointers and functions are
-all in one style. Out: the same in ctypes, every constant, member and parameter. A line of a header
+In: those of HEADERS, whose constants, structs, function pointers and functions are all in one
+style. Out: the same in ctypes, every constant, member and parameter. A line of a header
 that is not understood ends the script with its text. --check writes nothing, and fails where the
 file is not what would be written.
 """
@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-HEADERS = [ROOT / "include" / name for name in ("wavetrain.h", "wavetrain_epoch.h")]
+NAMES = ("wavetrain.h", "wavetrain_epoch.h", "wavetrain_recipes.h")
+HEADERS = [ROOT / "include" / name for name in NAMES]
 TARGET = ROOT / "python/wavetrain/_native.py"
 
 # What a C type is in ctypes, and what Python reads from a member of it.
@@ -33,9 +34,9 @@ NUMBERS = {
 }
 
 HEAD = '''\
-"""wavetrain.h and wavetrain_epoch.h in ctypes. tools/bindings.py writes this file: change them.
+"""The headers of the archive in ctypes. tools/bindings.py writes this file: change them.
 
-This file is over 500 lines because it is both headers.
+This file is over 500 lines because it is all of them.
 """
 
 from __future__ import annotations

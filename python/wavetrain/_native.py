@@ -1,6 +1,6 @@
-"""wavetrain.h and wavetrain_epoch.h in ctypes. tools/bindings.py writes this file: change them.
+"""The headers of the archive in ctypes. tools/bindings.py writes this file: change them.
 
-This file is over 500 lines because it is both headers.
+This file is over 500 lines because it is all of them.
 """
 
 from __future__ import annotations
@@ -183,6 +183,16 @@ BOXES_JITTER = 1
 BOXES_GRID = 0
 BOXES_ANYWHERE = 1
 BOXES_AROUND = 2
+RECIPE_CHANNELS = 64
+RECIPE_ERASES = 8
+RECIPE_NO_CHANNELS = 0xffffffff
+RECIPE_DONE = 1
+RECIPE_NUMBER = 0
+RECIPE_FIELD = -1
+RECIPE_NAME = -2
+RECIPE_CROP = -3
+RECIPE_ORDER = -4
+RECIPE_ROOM = -5
 
 
 class Error(Structure):
@@ -1325,6 +1335,80 @@ class Cost(Structure):
     ]
 
 
+class RecipeField(Structure):
+    rank: int
+    channel_axis: int
+    n_spatial: int
+    pad_mode: int
+    spatial: Array[c_uint32]
+    box_spatial: Array[c_uint32]
+    shape: Array[c_uint64]
+
+    _fields_ = [
+        ("rank", c_uint32),
+        ("channel_axis", c_uint32),
+        ("n_spatial", c_uint32),
+        ("pad_mode", c_uint32),
+        ("spatial", c_uint32 * 3),
+        ("box_spatial", c_uint32 * 3),
+        ("shape", c_uint64 * RANK_MAX),
+    ]
+
+
+class RecipeRoom(Structure):
+    scale: Array[c_float]
+    bias: Array[c_float]
+    values: Array[c_float * RECIPE_CHANNELS]
+    erase: Array[Erase]
+
+    _fields_ = [
+        ("scale", c_float * RECIPE_CHANNELS),
+        ("bias", c_float * RECIPE_CHANNELS),
+        ("values", (c_float * RECIPE_CHANNELS) * RECIPE_ERASES),
+        ("erase", Erase * RECIPE_ERASES),
+    ]
+
+
+class Augmented(Structure):
+    struct_size: int
+    seed: int
+    place: Place
+    target: int | None
+    augment: int | None
+    affine: int | None
+    field: RecipeField
+    room: RecipeRoom
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("seed", c_uint64),
+        ("place", Place),
+        ("target", c_void_p),
+        ("augment", c_void_p),
+        ("affine", c_void_p),
+        ("field", RecipeField),
+        ("room", RecipeRoom),
+    ]
+
+
+class Motion(Structure):
+    struct_size: int
+    degrees: Array[c_float]
+    zoom: Array[c_float]
+    shear: float
+    shift: float
+    filter: int
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("degrees", c_float * 3),
+        ("zoom", c_float * 2),
+        ("shear", c_float),
+        ("shift", c_float),
+        ("filter", c_uint32),
+    ]
+
+
 # Name, result, parameters.
 FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("wavetrain_version", c_uint32, []),
@@ -1372,6 +1456,18 @@ FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("wavetrain_boxes_find", c_uint64, [c_void_p, c_uint64, c_uint64, c_void_p]),
     ("wavetrain_boxes_many", c_uint64, [c_void_p, c_uint32, c_uint64, c_void_p, c_void_p, c_uint64, c_void_p]),
     ("wavetrain_epoch_cost", c_int32, [c_void_p, c_void_p, c_void_p, c_void_p, c_uint64, c_void_p, c_uint64, c_void_p]),
+    ("wavetrain_recipe_begin", c_int32, [c_void_p, c_uint64]),
+    ("wavetrain_recipe_crop", c_int32, [c_void_p, c_uint64, c_char_p, c_uint64, c_void_p, c_uint32]),
+    ("wavetrain_recipe_flip", c_int32, [c_void_p, c_uint64, c_char_p, c_float, c_uint32]),
+    ("wavetrain_recipe_affine", c_int32, [c_void_p, c_uint64, c_char_p, c_void_p]),
+    ("wavetrain_recipe_normalize", c_int32, [c_void_p, c_uint64, c_void_p, c_uint32, c_void_p, c_uint32]),
+    ("wavetrain_recipe_jitter", c_int32, [c_void_p, c_uint64, c_char_p, c_float, c_float]),
+    ("wavetrain_recipe_noise", c_int32, [c_void_p, c_uint64, c_char_p, c_float]),
+    ("wavetrain_recipe_clamp", c_int32, [c_void_p, c_uint64, c_float, c_float]),
+    ("wavetrain_recipe_cutout", c_int32, [c_void_p, c_uint64, c_char_p, c_uint64, c_void_p, c_uint32]),
+    ("wavetrain_recipe_random_erase", c_int32, [c_void_p, c_uint64, c_char_p, c_float, c_void_p, c_void_p, c_void_p, c_uint32]),
+    ("wavetrain_recipe_key", c_uint64, [c_uint64, c_uint64, c_char_p]),
+    ("wavetrain_recipe_text", c_char_p, [c_int32]),
 ]
 
 

@@ -6,6 +6,7 @@
 
 #include "wavetrain.h"
 #include "wavetrain_epoch.h"
+#include "wavetrain_recipes.h"
 #include "wavetrain_tiles.h"
 
 uint32_t macros_version(void);

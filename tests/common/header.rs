@@ -72,6 +72,7 @@ pub fn macros(text: &str) -> Vec<String> {
 pub fn functions_of_archive() -> Vec<String> {
     let mut all = functions(&text());
     all.extend(functions(&text_of("include/wavetrain_epoch.h")));
+    all.extend(functions(&text_of("include/wavetrain_recipes.h")));
     all
 }
 

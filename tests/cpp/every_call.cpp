@@ -7,6 +7,8 @@
 #include "wavetrain_source.hpp"
 #include "wavetrain_epoch.h"
 #include "wavetrain_epoch.h"
+#include "wavetrain_recipes.h"
+#include "wavetrain_recipes.h"
 #include "wavetrain_tiles.h"
 
 namespace {

@@ -25,5 +25,6 @@
 #ifdef __cpp_exceptions
 #include "wavetrain_exceptions.hpp"
 #endif
+#include "wavetrain_recipes.h"
 #include "wavetrain_source.hpp"
 #include "wavetrain_tiles.h"

@@ -134,6 +134,7 @@ show('dltensor_versioned', _batch.DLManagedTensorVersioned)
 fn c_compiler_on(python: &str, folder: &Path) -> String {
     let mut source = String::from(
         "#include \"wavetrain.h\"\n#include \"wavetrain_epoch.h\"\n\
+         #include \"wavetrain_recipes.h\"\n\
          #include <stddef.h>\n#include <stdio.h>\n\
          /* As DLPack 1.0 lays them out. */\n\
          typedef struct { void *data; int32_t device[2]; int32_t ndim; uint8_t dtype[4];\n\

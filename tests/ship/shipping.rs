@@ -295,7 +295,7 @@ fn headers_have_nothing_that_clang_warns_of() {
     let Some(compiler) = cc::find("clang", &["clang"]) else { return };
     let include = header::root().join("include");
     let source = cc::folder("everything").join("one.c");
-    let headers = ["wavetrain.h", "wavetrain_tiles.h", "wavetrain_epoch.h"];
+    let headers = ["wavetrain.h", "wavetrain_tiles.h", "wavetrain_epoch.h", "wavetrain_recipes.h"];
     let includes = headers.map(|name| format!("#include \"{name}\"\n")).concat();
     std::fs::write(&source, format!("{includes}int main(void) {{ return 0; }}\n")).unwrap();
     let every_call = header::root().join("tests/cpp/every_call.cpp");

@@ -13,12 +13,14 @@ use wavetrain::base::limits::{
 };
 use wavetrain::config::*;
 use wavetrain::device::ByWorker;
+use wavetrain::recipes::{Field as RecipeField, Motion, Room};
 use wavetrain::records::{CODECS, DTYPES};
 use wavetrain::sampler::{Cost, End, Place, Share, State};
 use wavetrain::source::zarr::NodeKind;
 use wavetrain::status;
 use wavetrain::surface::c::draws::BoxesRecord;
 use wavetrain::surface::c::epoch::{EpochRecord, EpochView, ShuffleRecord};
+use wavetrain::surface::c::recipes::AugmentedRecord;
 
 /// What both compilers must agree on: "wavetrain_box.rank" is its offset, "sizeof wavetrain_box" a
 /// size, "WAVETRAIN_OK" a value.
@@ -343,13 +345,15 @@ fn header_and_rust_have_one_layout() {
     }
 }
 
-/// Structs of wavetrain_epoch.h as Rust has them, with the offset of each field.
+/// Structs as Rust has them, with the offset of each field.
+macro_rules! layouts {
+    ($($rust:ident: $c:literal, $($field:ident)+;)+) => {
+        vec![$(($c, size_of::<$rust>(), vec![$(offset_of!($rust, $field)),+])),+]
+    };
+}
+
+/// Those of wavetrain_epoch.h.
 fn layouts_of_epochs() -> Vec<(&'static str, usize, Vec<usize>)> {
-    macro_rules! layouts {
-        ($($rust:ident: $c:literal, $($field:ident)+;)+) => {
-            vec![$(($c, size_of::<$rust>(), vec![$(offset_of!($rust, $field)),+])),+]
-        };
-    }
     layouts! {
         State: "wavetrain_epoch_state", seed epoch position order_hash;
         EpochRecord: "wavetrain_epoch", state n rank world batch flags reserved;
@@ -363,26 +367,42 @@ fn layouts_of_epochs() -> Vec<(&'static str, usize, Vec<usize>)> {
     }
 }
 
+/// Those of wavetrain_recipes.h. Members of the room are the library's own.
+fn layouts_of_recipes() -> Vec<(&'static str, usize, Vec<usize>)> {
+    layouts! {
+        RecipeField: "wavetrain_recipe_field", rank channel_axis n_spatial pad_mode spatial
+            box_spatial shape;
+        Room: "wavetrain_recipe_room", scale bias values erase;
+        AugmentedRecord: "wavetrain_augmented", struct_size seed place target augment affine field
+            room;
+        Motion: "wavetrain_motion", struct_size degrees zoom shear shift filter;
+    }
+}
+
 #[test]
-fn the_header_of_epochs_and_rust_have_one_layout() {
+fn the_headers_of_epochs_and_recipes_and_rust_have_one_layout() {
     let Some(compiler) = cc::find("cc", &["gcc", "cc", "clang"]) else { return };
-    let (text, place) = (header::text_of("include/wavetrain_epoch.h"), cc::folder("abi-epochs"));
-    let source = place.join("facts.c");
-    std::fs::write(&source, program(&text).replace("wavetrain.h", "wavetrain_epoch.h")).unwrap();
-    // Optimised, so that the inline functions, which nobody calls, ask for no archive.
-    let mut command = std::process::Command::new(&compiler);
-    command.args(["-std=c99", "-O2", "-I"]).arg(header::root().join("include")).arg(&source);
-    cc::run(command.arg("-o").arg(place.join("facts")));
-    let lines = cc::run(&mut std::process::Command::new(place.join("facts")));
-    let structs = header::structs(&text);
-    assert_eq!(structs.len(), layouts_of_epochs().len());
-    for ((name, size, offsets), of) in layouts_of_epochs().into_iter().zip(structs) {
-        assert_eq!(name, of.name);
-        assert!(lines.contains(&format!("{size} sizeof {name}\n")), "{name}");
-        // A member of padding has no field in Rust.
-        assert!(of.fields.len() - offsets.len() <= usize::from(name == "wavetrain_share"));
-        for (field, offset) in of.fields.iter().zip(offsets) {
-            assert!(lines.contains(&format!("{offset} {name}.{field}\n")), "{name}.{field}");
+    for (stem, layouts) in [("epoch", layouts_of_epochs()), ("recipes", layouts_of_recipes())] {
+        let name = format!("wavetrain_{stem}.h");
+        let text = header::text_of(&format!("include/{name}"));
+        let place = cc::folder(&format!("abi-{stem}"));
+        let source = place.join("facts.c");
+        std::fs::write(&source, program(&text).replace("wavetrain.h", &name)).unwrap();
+        // Optimised, so that the inline functions, which nobody calls, ask for no archive.
+        let mut command = std::process::Command::new(&compiler);
+        command.args(["-std=c99", "-O2", "-I"]).arg(header::root().join("include")).arg(&source);
+        cc::run(command.arg("-o").arg(place.join("facts")));
+        let lines = cc::run(&mut std::process::Command::new(place.join("facts")));
+        let structs = header::structs(&text);
+        assert_eq!(structs.len(), layouts.len());
+        for ((name, size, offsets), of) in layouts.into_iter().zip(structs) {
+            assert_eq!(name, of.name);
+            assert!(lines.contains(&format!("{size} sizeof {name}\n")), "{name}");
+            // A member of padding has no field in Rust.
+            assert!(of.fields.len() - offsets.len() <= usize::from(name == "wavetrain_share"));
+            for (field, offset) in of.fields.iter().zip(offsets) {
+                assert!(lines.contains(&format!("{offset} {name}.{field}\n")), "{name}.{field}");
+            }
         }
     }
 }
@@ -392,7 +412,7 @@ fn header_is_warning_free_in_every_c_and_cxx() {
     let c = ["c99", "c11", "c17", "c2x"];
     let cxx = ["c++98", "c++11", "c++14", "c++17", "c++20", "c++2b"];
     let folder = cc::folder("matrix");
-    let headers = ["wavetrain.h", "wavetrain_tiles.h", "wavetrain_epoch.h"];
+    let headers = ["wavetrain.h", "wavetrain_tiles.h", "wavetrain_epoch.h", "wavetrain_recipes.h"];
     let includes = headers.map(|name| format!("#include \"{name}\"\n")).concat().repeat(2);
     let source = format!("{includes}int main(void) {{ return 0; }}\n");
     let compilers: [(&str, &str, &[&str]); 4] =

@@ -5,5 +5,6 @@ mod abi;
 mod common;
 mod dlpack;
 mod fed_extents;
+mod recipes;
 mod struct_sizes;
 mod trust;

@@ -1,5 +1,5 @@
 //! The C surface: every `wavetrain_*` function of include/wavetrain.h, where its contract is, and
-//! those of include/wavetrain_epoch.h.
+//! those of include/wavetrain_epoch.h and include/wavetrain_recipes.h.
 //!
 //! In: pointers. Out: statuses. Every pointer is checked here once and becomes a reference or a
 //! slice; nothing below this module sees one. Structs are copied by the smaller of both sizes, so
@@ -11,6 +11,7 @@ pub mod epoch;
 mod feed;
 pub mod lend;
 pub mod read;
+pub mod recipes;
 mod structs;
 pub mod table;
 pub mod tensors;
