@@ -44,9 +44,9 @@
  *     clamp         after a clamp, clamp_low and clamp_high are clamped; so are erased values
  *     an erase      is one box more, after those that are there, of 8 at most
  *     flip          mirrors erased boxes; not after noise or an affine map
- *     crop          not after noise, an erase or an affine map; with padding of
- *                   WAVETRAIN_PAD_CONSTANT also not after x * a + d or a clamp
- *     affine        before all arithmetic, after any crops and flips, once
+ *     crop          not after noise, an erase or an affine map; with padding not after a crop, and
+ *                   with that of WAVETRAIN_PAD_CONSTANT not after x * a + d or a clamp
+ *     affine        once, after flips alone, and before all arithmetic
  */
 #ifndef WAVETRAIN_RECIPES_H
 #define WAVETRAIN_RECIPES_H
@@ -90,6 +90,7 @@ typedef struct wavetrain_recipe_room {
     float bias[WAVETRAIN_RECIPE_CHANNELS];
     float values[WAVETRAIN_RECIPE_ERASES][WAVETRAIN_RECIPE_CHANNELS];
     wavetrain_erase erase[WAVETRAIN_RECIPE_ERASES];
+    uint64_t crops; /* so far */
 } wavetrain_recipe_room;
 
 /* A box, and what recipes have made of it. Yours; set struct_size, also of what augment and affine

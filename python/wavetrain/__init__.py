@@ -10,7 +10,8 @@
             with batch:
                 x = torch.from_dlpack(batch)
 
-`DataLoader` makes epochs of a data set, which can be resumed; `wavetrain.epoch` has their orders.
+`DataLoader` makes epochs of a data set, which can be resumed; `wavetrain.epoch` has their orders,
+`wavetrain.augment` recipes of augmentation.
 `wavetrain.torch` has a dataset for torch's DataLoader, `wavetrain.source` makes batches of what
 callbacks and iterables give.
 """
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wavetrain import augment as augment
 from wavetrain._arrays import Arrays, SourceInfo
 from wavetrain._augmented import Augment, Erase
 from wavetrain._batch import Batch, BatchField, BatchInfo
@@ -79,7 +81,7 @@ from wavetrain._words import PACKAGE, fix_of
 
 __version__ = version()
 
-# Without `fsspec`, which would hide the module of that name.
+# Without the module `augment`, and without `fsspec`, which would hide the module of that name.
 __all__ = [
     "LOG_DEBUG",
     "LOG_ERROR",

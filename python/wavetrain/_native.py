@@ -1358,14 +1358,16 @@ class RecipeField(Structure):
 class RecipeRoom(Structure):
     scale: Array[c_float]
     bias: Array[c_float]
-    values: Array[c_float * RECIPE_CHANNELS]
+    values: Array[Array[c_float]]
     erase: Array[Erase]
+    crops: int
 
     _fields_ = [
         ("scale", c_float * RECIPE_CHANNELS),
         ("bias", c_float * RECIPE_CHANNELS),
         ("values", (c_float * RECIPE_CHANNELS) * RECIPE_ERASES),
         ("erase", Erase * RECIPE_ERASES),
+        ("crops", c_uint64),
     ]
 
 

@@ -75,7 +75,7 @@ impl Recipes<'_> {
     pub fn affine(&mut self, name: &str, motion: &Motion) -> Result<(), Misfit> {
         let drawn = self.draws.of(name)?;
         motion.check()?;
-        if self.has_arithmetic() || self.is_mapped() {
+        if self.has_arithmetic() || self.is_mapped() || self.room.crops > 0 {
             return Err(Misfit::Order);
         }
         let rank = self.field.n_spatial as usize;

@@ -51,9 +51,10 @@
 //! clamp         after a clamp low and high are clamped; erased values are clamped
 //! erase         one more box, after those before it; 8 at most
 //! flip          erased boxes are mirrored; not after noise
-//! crop          not after noise or erase; with constant padding not after arithmetic, which the
-//!               padding would go through
-//! affine        before all arithmetic, and before no crop or flip
+//! crop          not after noise or erase. With padding not after a crop, whose edges the padding
+//!               would be made at; with constant padding not after arithmetic, which the padding
+//!               would go through
+//! affine        once, after flips alone, and before all arithmetic
 //! ```
 
 mod affine;
@@ -110,7 +111,8 @@ impl Misfit {
             Misfit::Number => c"a pointer or a number is none that the recipe takes",
             Misfit::Field => {
                 c"field, axes and box do not fit together: an erase needs a box that lies in the \
-                 field, random_erase two axes, an affine map 2 or 3 and steps of 1 or -1"
+                 field (crop first), random_erase two axes of space, an affine map 2 or 3 and \
+                 steps of 1 or -1"
             }
             Misfit::Name => c"the name of a recipe has 1 to 63 bytes",
             Misfit::Crop => {
@@ -233,6 +235,8 @@ pub struct Room {
     pub values: [[f32; CHANNELS_MAX]; ERASES_MAX],
     /// The erased boxes.
     pub erase: [Erase; ERASES_MAX],
+    /// Crops so far.
+    pub crops: u64,
 }
 
 impl Room {
@@ -242,6 +246,7 @@ impl Room {
         bias: [0.0; CHANNELS_MAX],
         values: [[0.0; CHANNELS_MAX]; ERASES_MAX],
         erase: [Erase::BLANK; ERASES_MAX],
+        crops: 0,
     };
 }
 
@@ -304,6 +309,7 @@ impl<'a> Recipes<'a> {
     /// No arithmetic; padding goes through what follows.
     pub(crate) fn clear(&mut self) {
         let struct_size = self.augment.struct_size;
+        self.room.crops = 0;
         *self.augment = Augment { struct_size, pad_goes_through: 1, ..Augment::BLANK };
         if let Some(affine) = &mut self.affine {
             affine.rank = 0;

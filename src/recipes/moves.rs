@@ -16,8 +16,10 @@ impl Recipes<'_> {
     /// Padding reads the elements next to the box, and pad_mode gives those outside of the array.
     pub fn crop(&mut self, name: &str, padding: u64, extents: &[u64]) -> Result<(), Misfit> {
         let drawn = self.draws.of(name)?;
-        let pads_data = padding > 0 && self.field.pad_mode == PAD_CONSTANT && self.has_arithmetic();
-        if self.has_noise() || self.augment.n_erase > 0 || self.is_mapped() || pads_data {
+        let pads_early = padding > 0
+            && (self.room.crops > 0
+                || self.field.pad_mode == PAD_CONSTANT && self.has_arithmetic());
+        if self.has_noise() || self.augment.n_erase > 0 || self.is_mapped() || pads_early {
             return Err(Misfit::Order);
         }
         if extents.len() != self.field.n_spatial as usize {
@@ -42,6 +44,7 @@ impl Recipes<'_> {
         for ((_, axis), reach) in self.field.pairs().ok_or(Misfit::Field)?.zip(cropped) {
             self.move_to(axis, reach);
         }
+        self.room.crops = self.room.crops.saturating_add(1);
         Ok(())
     }
 

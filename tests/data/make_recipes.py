@@ -139,7 +139,7 @@ class Sample:
         self.at = (seed, epoch, position)
         self.field, self.box = field, {name: list(list_) for name, list_ in box.items()}
         self.scale = self.bias = self.clamp = self.affine = None
-        self.channels = 0
+        self.channels = self.crops = 0
         self.sigma, self.noise_key, self.erases = F(0), 0, []
 
     def pairs(self):
@@ -167,8 +167,9 @@ class Sample:
         return bool(self.channels or self.clamp or self.sigma or self.erases)
 
     def crop(self, drawn, padding, extents):
-        pads_data = padding and self.field["pad_mode"] == PAD_CONSTANT and self.has_arithmetic()
-        if self.sigma or self.erases or self.affine or pads_data:
+        pads_data = self.field["pad_mode"] == PAD_CONSTANT and self.has_arithmetic()
+        pads_early = padding and (self.crops or pads_data)
+        if self.sigma or self.erases or self.affine or pads_early:
             raise Refused(ORDER)
         if len(extents) != len(self.pairs()):
             raise Refused(NUMBER)
@@ -183,6 +184,7 @@ class Sample:
             cropped.append((axis, first, first + (extent - 1) * step, step))
         for each in cropped:
             self.read(*each)
+        self.crops += 1
 
     def flip(self, drawn, p, axis):
         of_field, axis = self.pairs()[axis]
@@ -317,7 +319,7 @@ class Sample:
         self.erase([(begin, begin + side) for begin, side in zip(begins, sides)], values)
 
     def affine_map(self, drawn, degrees, zoom, shear, shift, filter):
-        if self.has_arithmetic() or self.affine:
+        if self.has_arithmetic() or self.affine or self.crops:
             raise Refused(ORDER)
         rank = len(self.pairs())
         if rank < 2 or any(abs(self.step(axis)) != 1 for _, axis in self.pairs()):
@@ -412,6 +414,7 @@ def recipes_of(dice, channels, extents, is_mapped):
     spatial = len(extents)
     first = [
         ("crop", {"padding": dice.choice([0, 4]), "extents": cropped}),
+        ("crop", {"padding": dice.choice([0, 0, 4]), "extents": [1] * spatial}),
         ("flip", {"p": floats(0, 1)[0], "axis": dice.randrange(spatial)}),
         ("flip", {"p": F(1), "axis": 0}),
     ]
@@ -442,7 +445,7 @@ def recipes_of(dice, channels, extents, is_mapped):
             },
         ),
     ]
-    chosen = dice.sample(first, dice.randrange(len(first) + 1))
+    chosen = dice.sample(first, dice.randrange(5))
     chosen += dice.choices(rest, k=dice.randrange(8))
     if dice.random() < 0.2:
         dice.shuffle(chosen)

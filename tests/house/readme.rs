@@ -28,6 +28,14 @@ void train(wavetrain::loader &loader, const wavetrain::config &config, wavetrain
            wavetrain_epoch_state checkpoint) {
 ";
 
+/// What that of the one about recipes does: the body of a function.
+const RECIPES: &str = "
+#include \"wavetrain_recipes.h\"
+int fail(const char *text);
+void augment_one(wavetrain_box &picture, std::uint64_t seed, wavetrain_place place);
+void augment_one(wavetrain_box &picture, std::uint64_t seed, wavetrain_place place) {
+";
+
 fn compiles(stem: &str, source: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let Some(compiler) = cc::find("a C++ compiler", &["c++", "g++", "clang++"]) else { return };
@@ -52,6 +60,8 @@ fn snippet(words: &str) -> String {
 fn the_cpp_snippets_of_the_readme_compile() {
     compiles("stream", &format!("{READER}{}", snippet("wavetrain::loader::open")));
     compiles("epochs", &format!("{EPOCHS}{}}}\n", snippet("wavetrain::make_epochs")));
+    let recipes = snippet("wavetrain_recipe_begin");
+    compiles("recipes", &format!("#include <cstdint>{RECIPES}{recipes}}}\n"));
 }
 
 #[test]

@@ -105,3 +105,14 @@ def test_the_snippet_of_epochs_gives_a_rank_its_share_of_every_epoch(tmp_path, m
     assert len(found) == len(names["loader"]) * 16 == 320
     assert len(set(found[:160])) == len(set(found[160:])) == 160
     assert found[:160] != found[160:] and names["place"]["epoch"] == 1
+
+
+def test_the_snippet_of_recipes_makes_pictures_for_cifar():
+    x = numpy.random.default_rng(1).integers(0, 256, (8, 3, 32, 32), "u1")
+    (snippet,) = [
+        text for text in snippets("python/README.md") if "default" not in text and "cutout(" in text
+    ]
+    names = {"xb": x, "yb": numpy.arange(8), "places": [(0, position) for position in range(8)]}
+    exec(snippet, names)
+    assert names["xb"].shape == x.shape and names["xb"].dtype == "f4"
+    assert (names["xb"] == 0).sum() >= 8 * 3 * 16 and abs(names["xb"].mean()) < 0.5

@@ -372,7 +372,7 @@ fn layouts_of_recipes() -> Vec<(&'static str, usize, Vec<usize>)> {
     layouts! {
         RecipeField: "wavetrain_recipe_field", rank channel_axis n_spatial pad_mode spatial
             box_spatial shape;
-        Room: "wavetrain_recipe_room", scale bias values erase;
+        Room: "wavetrain_recipe_room", scale bias values erase crops;
         AugmentedRecord: "wavetrain_augmented", struct_size seed place target augment affine field
             room;
         Motion: "wavetrain_motion", struct_size degrees zoom shear shift filter;
