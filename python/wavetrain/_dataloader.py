@@ -22,6 +22,7 @@ from wavetrain._batch import Batch
 from wavetrain._border import U64_MAX, flag, short, whole
 from wavetrain._config import Config
 from wavetrain._errors import EndOfStream, PoolStarved, ShutdownError, TryAgain
+from wavetrain._fused import Fused, Plan, has_recipes
 from wavetrain._owned import Owned
 from wavetrain._pipeline import Pipeline
 from wavetrain._sample import Sample
@@ -86,6 +87,7 @@ class Asked:
                 f"dataset must have len(dataset) and dataset[index] (got {short(dataset)})"
             )
         self.dataset: Any = dataset
+        self.fused: Fused | None = None  # recipes that samples go through
 
     def sample(self, index: int, place: Place) -> Sample:
         sample = self.at_place(index, place) if self.at_place else self.dataset[index]
@@ -102,6 +104,8 @@ class Asked:
                     # Not by map, which a StopIteration of the data set would end.
                     pairs = zip(indices[first : first + order.batch], batch[0])
                     samples = [self.sample(index, place) for index, place in pairs]
+                    if self.fused is not None:
+                        samples = self.fused.samples(samples, batch[0])
                 except Exception as error:
                     run.error = error
                     return
@@ -115,7 +119,11 @@ class Asked:
         """The same, of a data set that answers for many."""
         for indices, batches in dealt(order, is_whole_only):
             try:
-                table = made(self.boxes(indices))
+                given = self.boxes(indices)
+                if self.fused is not None:
+                    places = [place for batch, _ in batches for place in batch]
+                    given = self.fused.table(given, places)
+                table = made(given)
                 if table.count != len(indices):
                     raise ValueError(
                         f"dataset.boxes must return a row for each of {len(indices)} indices (got "
@@ -192,6 +200,11 @@ class DataLoader:
     drop_last: True for tail="drop".
     transforms: a callable that takes the batch, or a list of them, each of which takes what the one
         before returned; what the last one returns comes out. `lambda batch: batch.torch()` does.
+        A list with recipes of `wavetrain.augment` is one of filters instead, each of (xb, yb): the
+        first field, and the others. The recipes in front run in the pipeline, from the first other
+        callable on all run in Python, as `plan` says. If some run in Python, (xb, yb) come out,
+        arrays of their own; else the batch does. Draws depend on seed, epoch and position, and on
+        no rank or world. Batches are in host memory then.
     config: of the pipeline, with batch_size in the place of its samples_per_batch. None: f32, of
         the extents of the first sample, with caps that fit its array.
     num_workers: threads that decode, 1 or more: n_decode_threads of config, in its place.
@@ -256,6 +269,10 @@ class DataLoader:
         given = {name: value for name, value in told.items() if value is not None}
         self._order = order_of(sampler, batch_sampler, len(dataset), size, given)
         self._drop_last = self._order.tail == "drop"
+        if has_recipes(self._transforms):
+            self._asked.fused = Fused(self._transforms, self._first(config), config, self._files)
+            self._asked.fused.seed = self._order.seed
+            self._transforms = []
         self._config = self._config_of(config)
         changes = changes_of(map_uncompressed, num_workers, prefetch)
         self._config = dataclasses.replace(self._config, **changes)
@@ -265,24 +282,37 @@ class DataLoader:
         self._places: tuple[Place, ...] = ()
 
     def _config_of(self, config: Config | None) -> Config:
-        size = self._order.batch
+        size, fused = self._order.batch, self._asked.fused
         if config is not None:
             # The order drops what is to be dropped.
-            return dataclasses.replace(config, samples_per_batch=size, drop_last=False)
+            given = dataclasses.replace(config, samples_per_batch=size, drop_last=False)
+            return given if fused is None else fused.config(given)
+        sample = cast("Sample", self._first(None))
+        shape = [stop - start for start, stop in sample.aabb]
+        self._fit = self._fit or [sample.uri]
+        if fused is not None:
+            return fused.config(Config(samples_per_batch=size, sample_shape=fused.made))
+        return Config(samples_per_batch=size, sample_shape=shape)
+
+    def _first(self, config: Config | None) -> Any:
+        """The first sample of the data set, or what it answers for that one. Without a config, a
+        sample of one box."""
         if isinstance(self._order, Resampled):  # which is asked as an epoch begins, and not here
             places, indices = [Place(0, 0)][: self._order.count], [0]
         else:
             places, indices = self._order.copy().deal(1)
         if not places:
+            if config is not None:
+                raise ValueError("transforms: recipes need a sample to tell its shape")
             raise ValueError("config must be given: there is no sample to tell its sample_shape")
         if callable(self._asked.boxes):
+            if config is not None:
+                return self._asked.boxes(indices[:1])
             raise ValueError("config must be given, with the fields that boxes of samples go to")
         sample = self._asked.sample(indices[0], places[0])
-        if sample.boxes:
+        if sample.boxes and config is None:
             raise ValueError("config must be given, with the fields that boxes of samples go to")
-        shape = [stop - start for start, stop in sample.aabb]
-        self._fit = self._fit or [sample.uri]
-        return Config(samples_per_batch=size, sample_shape=shape)
+        return sample
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
@@ -367,6 +397,12 @@ class DataLoader:
             sum(mix(place.position, digest) for place, digest in zip(loader.places, batch.digests))
         """
         return self._places
+
+    @property
+    def plan(self) -> Plan:
+        """Where transforms run: recipes in the pipeline, the other callables in Python."""
+        fused = self._asked.fused
+        return Plan([], [*self._transforms]) if fused is None else fused.plan
 
     @property
     def is_portable(self) -> bool:
@@ -486,6 +522,8 @@ class DataLoader:
         self._places = tuple(places[: len(places) - batch.padded])
         for transform in self._transforms:
             made = transform(made)
+        if self._asked.fused is not None:
+            made = self._asked.fused.filtered(made, places)
         run.pushed.popleft()
         self._order.skip(len(places))
         return made
