@@ -73,7 +73,7 @@ enum {
     WAVETRAIN_RECIPE_ROOM = -5   /* more erased boxes, or channels, than there may be */
 };
 
-/* The field that a box goes to. */
+/* The field that a box fills. */
 typedef struct wavetrain_recipe_field {
     uint32_t rank;           /* axes of the field, up to 16 */
     uint32_t channel_axis;   /* of the field, none of space; WAVETRAIN_RECIPE_NO_CHANNELS: none */
@@ -111,9 +111,10 @@ typedef struct wavetrain_augmented {
 /* Each function below returns one of WAVETRAIN_RECIPE_. It works on `count` boxes, one after
  * another. A box whose recipe is refused stays as it is, and so do those after it; those before it
  * have the recipe. A list of n = 0 numbers may be NULL; a list by channel has one number, or as
- * many as the field has channels. Numbers are finite where nothing else is said. */
+ * many as the field has channels. Numbers are finite, if a recipe
+ * does not take infinities. */
 
-/* Empties augment: no arithmetic, pad_goes_through 1. Comes first. */
+/* Empties augment: no arithmetic, pad_goes_through 1. It is the first call. */
 int32_t wavetrain_recipe_begin(wavetrain_augmented *boxes, uint64_t count);
 
 /* Adds `padding` places at both ends of each axis of space, and keeps extents[i] places of axis i,

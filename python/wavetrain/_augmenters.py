@@ -230,7 +230,7 @@ class Normalize(Recipe):
     """See `normalize`."""
 
     kind = "normalize"
-    makes_floats = True
+    makes_floats, draws = True, False
 
     def __init__(self, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
         super().__init__(None, None)
@@ -301,7 +301,7 @@ class Clamp(Recipe):
     """See `clamp`."""
 
     kind = "clamp"
-    makes_floats = True
+    makes_floats, draws = True, False
 
     def __init__(self, low: float, high: float) -> None:
         super().__init__(None, None)

@@ -1,4 +1,4 @@
-"""What an `AugmentSpec` makes of pictures, in numpy: the arithmetic of wavetrain_augment, in
+"""Pictures as an `AugmentSpec` makes them, in numpy: the arithmetic of wavetrain_augment, in
 float32, one rounding for each operation.
 
 In: pictures as an array [N, ...], and a spec for each. Out: an array of its own, of the same bits

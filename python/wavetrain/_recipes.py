@@ -1,4 +1,4 @@
-"""Recipes of augmentation: what each asks the library for, and how a list of them becomes passes.
+"""Recipes of augmentation: a class that all share, and how a list of them becomes passes.
 
 In: recipes, the shape of a sample, places of an epoch. Out: an `AugmentSpec` for each place, which
 wavetrain_recipes.h defines: the library computes it, and a pipeline can take it as it is.
@@ -51,7 +51,7 @@ class AffineSpec:
 
 @dataclasses.dataclass(frozen=True)
 class AugmentSpec:
-    """What recipes make of one sample: a box, and the arithmetic of wavetrain_augment.
+    """The result of recipes for one sample: a box, and the arithmetic of wavetrain_augment.
 
     begin, end, step: by axis of the sample, the elements that are read, counted from its first one.
     They may lie outside, where pad_mode has its elements. With `affine` they are its output.
@@ -207,6 +207,7 @@ class Recipe:
     """
 
     makes_floats = False  # of integers, too
+    draws = True
     pad_mode: str | None = None  # that the recipe needs of the field
     pad_value = 0.0
     kind = ""
@@ -220,7 +221,7 @@ class Recipe:
         self._next = 0  # place of the next sample, where the caller has no places
 
     def numbers(self) -> dict[str, Any]:
-        """What it was made with, for repr."""
+        """The arguments that it was made with, for repr."""
         raise NotImplementedError
 
     def put(self, boxes: Boxes) -> int:
@@ -263,8 +264,8 @@ class Recipe:
     def augment(
         self, epoch: int, position: int, shape: Sequence[int], dtype: Any = "f4"
     ) -> AugmentSpec:
-        """What it makes of the sample at a place: `shape` [C, H, W] and `dtype` are that of the
-        sample."""
+        """The box and the arithmetic of the sample at a place. `shape` [C, H, W] and `dtype` are
+        those of the sample."""
         place = place_of((epoch, position))
         return specs_of([self], shape, [place], dtype)[0]
 
@@ -282,7 +283,7 @@ def named(recipes: Iterable[Any]) -> list[Any]:
     made: list[Any] = []
     kinds: dict[str, int] = {}
     for each in recipes:
-        if isinstance(each, Recipe) and not each.is_named:
+        if isinstance(each, Recipe) and each.draws and not each.is_named:
             number = kinds[each.kind] = kinds.get(each.kind, 0) + 1
             if number > 1:
                 each.seed_of(None)  # which both have

@@ -77,6 +77,14 @@ PACKAGE = {
     "random_split": "wavetrain.epoch.split(len(dataset), fractions) gives parts of a data set as "
     "samplers, and stratify parts with the same share of each label",
     **{
+        name: f"wavetrain.augment.{name} is it"
+        for name in (
+            *("random_crop", "random_erase", "random_affine", "random_flip", "horizontal_flip"),
+            *("normalize", "to_float", "color_jitter", "cutout", "gaussian_noise", "clamp"),
+            *("apply_filters", "default_cifar10_filters", "basic_cifar10_filters"),
+        )
+    },
+    **{
         name: f"import wavetrain.{name} first"
         for name in ("torch", "source", "tiles", "launchers", "epoch")
     },

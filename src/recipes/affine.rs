@@ -8,7 +8,7 @@ use super::fixed::{ONE, cosine, sine};
 use super::{Misfit, Recipes, SPATIAL_MAX};
 use crate::base::abi::LINEAR;
 
-/// What a random affine map draws from.
+/// The limits that a random affine map draws between.
 ///
 /// A zoom of 2 shows things twice as large. Two axes are turned by `degrees[0]`; of three,
 /// `degrees[i]` turns about axis i of space, axis 2 first.

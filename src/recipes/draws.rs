@@ -14,7 +14,7 @@ pub fn key(seed: u64, epoch: u64, name: &[u8]) -> Result<u64, Misfit> {
     Ok(sampler::key(seed, epoch, name.iter().fold(0xCBF2_9CE4_8422_2325, hash)))
 }
 
-/// What draws depend on, besides names.
+/// The seed and the place that draws depend on; names are the third.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Draws {
     pub seed: u64,
@@ -58,8 +58,7 @@ impl Drawn {
         self.below((1 << 32) + 1, lane)
     }
 
-    /// A number of -`most` to `most`: `most` times a number of -1 to 1 with 32 bits behind the
-    /// point, rounded down.
+    /// A number of -`most` to `most`: `most` times a multiple of 2^-32 of -1 to 1, rounded down.
     pub fn between(&self, most: i64, lane: u32) -> i64 {
         let drawn = self.below((1 << 33) + 1, lane) as i64 - (1 << 32);
         ((i128::from(drawn) * i128::from(most)) >> 32) as i64

@@ -1,7 +1,7 @@
 //! Recipes that overwrite a part of a picture.
 //!
 //! In: sizes, and the values that the part gets. Out: one more erased box of the augment, in places
-//! of the field. Invariant: an erased box lies in the places that the box goes to.
+//! of the field. Invariant: an erased box lies in the places that the box fills.
 
 use super::fixed::{exp2, log2};
 use super::{Misfit, Recipes, SPATIAL_MAX};
@@ -12,12 +12,12 @@ const AREA_MAX: u64 = 1 << 48;
 /// Sides differ by this factor at most.
 const RATIO_MAX: f32 = 256.0;
 
-/// Parts of a picture's area that random_erase takes where nothing else is said.
+/// The usual parts of a picture's area that random_erase takes.
 pub const ERASE_SCALE: [f32; 2] = [0.02, 0.2];
-/// Height over width, likewise.
+/// The usual height over width.
 pub const ERASE_RATIO: [f32; 2] = [0.3, 3.3];
 
-/// Where an erased box begins and ends, by axis of space, in places of the box.
+/// Begin and end of an erased box, by axis of space, in places of the box.
 type Span = [(u64, u64); SPATIAL_MAX];
 
 impl Recipes<'_> {
@@ -76,7 +76,7 @@ impl Recipes<'_> {
         let area = u128::from(area) * fraction as u128;
         let side = |square: u128, most: u64| {
             let rounded = ((square.isqrt() + (1 << 23)) >> 24) as u64;
-            rounded.clamp(1, most)
+            rounded.min(most).max(1)
         };
         let sides = [side(area * ratio, height), side((area << 48) / ratio, width)];
         let mut span = Span::default();
@@ -136,7 +136,7 @@ impl Recipes<'_> {
     }
 }
 
-/// A number of 0 to 256 with so many bits behind the point, rounded down: exact in f64.
+/// A number of 0 to 256 in multiples of 2^-bits, rounded down: exact in f64.
 fn fixed(number: f32, bits: u32) -> i64 {
     (f64::from(number) * (1u64 << bits) as f64) as i64
 }

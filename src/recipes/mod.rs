@@ -1,6 +1,6 @@
 //! Recipes of augmentation: they fill an [`Augment`] and move a box, each by its own draws.
 //!
-//! In: a box, the field that it goes to, a seed, a place in an epoch, and the recipe's name and
+//! In: a box, the field that it fills, a seed, a place in an epoch, and the recipe's name and
 //! numbers. Out: the box's begin, end and step, its [`Augment`], its [`Affine`]; the same as of
 //! include/wavetrain_recipes.h and of wavetrain.augment in Python. No allocation, no state but the
 //! structs of the caller, and no function of the C library: every machine gives the same bits.
@@ -11,7 +11,7 @@
 //! use wavetrain::sampler::Place;
 //!
 //! # fn main() -> Result<(), wavetrain::recipes::Misfit> {
-//! // A picture of 3 x 32 x 32 elements, which goes to a field of the same extents.
+//! // A picture of 3 x 32 x 32 elements, for a field of the same extents.
 //! let mut target = SampleBox { rank: 3, ..SampleBox::BLANK };
 //! target.end[..3].copy_from_slice(&[3, 32, 32]);
 //! let field = Field::new(&[3, 32, 32], Some(0), &[1, 2], 3 /* WAVETRAIN_PAD_REFLECT */)?;
@@ -139,7 +139,7 @@ impl fmt::Display for Misfit {
 
 impl core::error::Error for Misfit {}
 
-/// The field that a box goes to, as recipes see it.
+/// The field that a box fills, as recipes see it.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Field {
@@ -277,7 +277,7 @@ impl<'a> Recipes<'a> {
         Ok(recipes)
     }
 
-    /// Goes on where an earlier one stopped.
+    /// Continues after recipes that an earlier value worked on.
     pub(crate) fn resume(
         field: &'a Field,
         seed: u64,
@@ -306,7 +306,7 @@ impl<'a> Recipes<'a> {
         self
     }
 
-    /// No arithmetic; padding goes through what follows.
+    /// No arithmetic; padding gets what follows, as elements do.
     pub(crate) fn clear(&mut self) {
         let struct_size = self.augment.struct_size;
         self.room.crops = 0;
@@ -336,7 +336,7 @@ impl<'a> Recipes<'a> {
         self.target.augment = &raw const *self.augment;
     }
 
-    /// Whether box and augment are what recipes can go on with.
+    /// Whether recipes can work on the box and the augment.
     fn check_box(&self) -> Result<(), Misfit> {
         let pairs = self.field.pairs().ok_or(Misfit::Field)?;
         let rank = (self.target.rank as usize).min(RANK_MAX);

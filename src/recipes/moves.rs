@@ -85,7 +85,7 @@ impl Recipes<'_> {
         Ok(())
     }
 
-    /// The same places in the opposite order: the last one that is read comes first.
+    /// The same places in the opposite order: the last element is read first.
     fn flipped(&self, axis: usize, places: u64) -> Option<Reach> {
         let (begin, end, step) = (self.target.begin[axis], self.target.end[axis], self.step(axis));
         let reach = i64::try_from(places - 1).ok()?.checked_mul(step.abs())?;

@@ -1,4 +1,4 @@
-//! What recipes refuse, and what their draws are like. tests/data/recipes.json has their bits.
+//! Refusals of recipes, and how their draws are spread. tests/data/recipes.json has their bits.
 
 use super::*;
 use crate::base::abi::LINEAR;

@@ -53,7 +53,7 @@ def pictures(dtype="f4", count=N, shape=SHAPE):
 
 
 def made(recipe, x=None, places=PLACES, seed=1):
-    """What a recipe, or a list of them, makes of pictures."""
+    """Pictures through a recipe, or through a list of them."""
     x = pictures() if x is None else x
     return apply_filters((x, LABELS), recipe, places, seed)[0]
 
@@ -414,7 +414,7 @@ def test_an_affine_map_is_that_of_scipy(mode, of_scipy, shape, order):
             theirs = ndimage.affine_transform(
                 source.astype("f8"), matrix[:, :rank], matrix[:, 3], order=order, mode=of_scipy
             )
-            # Of a constant, scipy has it from the last element on, not between that and the next.
+            # scipy has the constant from the last element on, not between that and the next.
             grid = numpy.indices(channel.shape).reshape(rank, -1)
             at = (matrix[:, :rank] @ grid + matrix[:, 3:]).reshape(rank, *channel.shape)
             ends = numpy.reshape(channel.shape, (rank, *[1] * rank)) - 1

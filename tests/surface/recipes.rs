@@ -119,7 +119,7 @@ impl Augmented {
         }
     }
 
-    /// What was made, as a vector has it; pointers are followed as push follows them.
+    /// The result, as a vector has it; pointers are followed as push follows them.
     fn answer(&self, box_rank: usize) -> Value {
         let (augment, target) = (&self.augment, &self.target);
         let rank = self.record.field.rank as usize;
@@ -328,4 +328,102 @@ fn each_answer_has_its_text() {
         assert_eq!(text(code), misfit.to_string());
     }
     assert_eq!((text(1), text(99)), ("done", text(0)));
+}
+
+/// Numbers of 64 bits that are often at an edge.
+struct Dice(u64);
+
+impl Dice {
+    fn word(&mut self) -> u64 {
+        self.0 += 1;
+        let drawn = wavetrain::sampler::mix(self.0, 7);
+        match drawn % 8 {
+            0 => 0,
+            1 => u64::MAX >> (drawn >> 3 & 63),
+            2 => 1 << (drawn >> 3 & 63),
+            3 => u64::MAX - (drawn >> 3 & 3),
+            4 => drawn >> 3,
+            _ => drawn >> 3 & 31,
+        }
+    }
+
+    fn float(&mut self) -> f32 {
+        let word = self.word();
+        if word & 1 == 0 { f32::from_bits(word as u32) } else { (word >> 1 & 1023) as f32 / 256.0 }
+    }
+
+    fn call(&mut self, boxes: *mut AugmentedRecord) -> i32 {
+        let names = [c"a", c"crop", c"", c"\xff"];
+        let name = names[if self.word() % 8 == 0 { 3 } else { self.0 as usize % 3 }].as_ptr();
+        let floats: [f32; 64] = std::array::from_fn(|_| self.float());
+        let count = if self.word() % 4 == 0 { 64 } else { self.0 as u32 % 4 };
+        let (list, words) = (floats.as_ptr(), [self.word(), self.word(), self.word()]);
+        let (a, b) = (floats[0], floats[1]);
+        unsafe {
+            match self.word() % 11 {
+                0 => wavetrain_recipe_begin(boxes, 1),
+                1 => wavetrain_recipe_crop(boxes, 1, name, words[0], words.as_ptr(), count.min(3)),
+                2 => wavetrain_recipe_flip(boxes, 1, name, a, words[0] as u32 & 3),
+                3 => {
+                    let (degrees, zoom) = ([a, b, floats[2]], [floats[3], floats[4]]);
+                    let (shear, shift) = (floats[5], floats[6]);
+                    let motion = Motion { degrees, zoom, shear, shift, ..Motion::NONE };
+                    wavetrain_recipe_affine(boxes, 1, name, &motion)
+                }
+                4 => wavetrain_recipe_normalize(boxes, 1, list, count, list, count),
+                5 => wavetrain_recipe_jitter(boxes, 1, name, a, b),
+                6 => wavetrain_recipe_noise(boxes, 1, name, a),
+                7 => wavetrain_recipe_clamp(boxes, 1, a.min(b), a.max(b)),
+                8 => wavetrain_recipe_cutout(boxes, 1, name, words[0], list, count),
+                _ => {
+                    let (scale, ratio) = (floats[2..].as_ptr(), floats[4..].as_ptr());
+                    wavetrain_recipe_random_erase(boxes, 1, name, a, scale, ratio, list, count)
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn structs_full_of_anything_are_refused_or_filled_with_what_push_takes() {
+    let (mut dice, mut done) = (Dice(0), 0);
+    for round in 0..60_000 {
+        let mut one = Augmented::picture();
+        let field = &mut one.record.field;
+        for _ in 0..dice.word() % 4 {
+            let (at, word) = (dice.word() as usize % 3, dice.word());
+            match dice.word() % 12 {
+                0 => field.rank = word as u32,
+                1 => field.channel_axis = word as u32,
+                2 => field.n_spatial = word as u32,
+                3 => field.spatial[at] = word as u32,
+                4 => field.box_spatial[at] = word as u32,
+                5 => field.shape[at] = word,
+                6 => one.target.begin[at] = word as i64,
+                7 => one.target.end[at] = word as i64,
+                8 => one.target.step[at] = word as i64,
+                9 => one.target.at[at] = word,
+                10 => one.augment.n_erase = word as u32,
+                _ => one.augment.n_channels = word as u32,
+            }
+        }
+        let is_whole = one.augment.n_erase == 0 && one.augment.n_channels == 0;
+        for _ in 0..6 {
+            done += u64::from(dice.call(&mut *one.record) == DONE);
+        }
+        let (augment, shape) = (&one.augment, one.record.field.shape);
+        if !is_whole {
+            continue;
+        }
+        assert!(augment.n_erase <= 8 && augment.n_channels <= 64, "{round}");
+        assert!(augment.noise_sigma.is_finite() && augment.noise_sigma >= 0.0, "{round}");
+        assert!(!(augment.clamp_low > augment.clamp_high), "{round}");
+        for erase in &one.record.room.erase[..augment.n_erase as usize] {
+            let rank = one.record.field.rank as usize;
+            let pairs = erase.begin.iter().zip(&erase.end).zip(&shape).take(rank);
+            assert!(pairs.clone().all(|((begin, end), most)| begin < end && end <= most));
+            assert!(erase.n_values == 1 || erase.n_values == augment.n_channels, "{round}");
+        }
+    }
+    assert!(done > 60_000, "{done}");
 }
