@@ -10,7 +10,7 @@ import copy
 import dataclasses
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from ctypes import addressof, byref, sizeof
+from ctypes import Structure, addressof, byref, sizeof
 from typing import Any
 
 from wavetrain import _border, _native
@@ -77,14 +77,20 @@ class AugmentSpec:
 class Refused(ValueError):
     """A recipe that the library refused: `answer` is its WAVETRAIN_RECIPE_."""
 
-    def __init__(self, recipe: Recipe, answer: int) -> None:
+    def __init__(self, what: Any, answer: int) -> None:
         text: bytes = library().wavetrain_recipe_text(answer)
-        super().__init__(f"{recipe!r}: {text.decode()}")
+        super().__init__(f"{what!r}: {text.decode()}")
         self.answer = answer
 
 
+def repeated(one: Structure, count: int) -> Any:
+    """An array of copies of a struct."""
+    return (type(one) * count).from_buffer_copy(bytes(one) * count)
+
+
 class Boxes:
-    """The library's structs of one box for each place, and the calls of recipes on them."""
+    """The library's structs of one box for each place, at least one, and the calls of recipes on
+    them."""
 
     def __init__(
         self,
@@ -95,10 +101,6 @@ class Boxes:
     ) -> None:
         count = len(places)
         self.count, self.rank, self.spatial = count, len(shape), spatial_of(shape)
-        self.records = (_native.Augmented * count)()
-        self.targets = (_native.Box * count)()
-        self.augments = (_native.Augment * count)()
-        self.affines = (_native.Affine * count)()
         field = _native.RecipeField(
             rank=self.rank,
             channel_axis=channel_axis_of(shape, _native.RECIPE_NO_CHANNELS),
@@ -109,31 +111,38 @@ class Boxes:
         field.shape[: self.rank] = made
         target = _native.Box(rank=self.rank)
         target.end[: self.rank] = shape
-        for number, place in enumerate(places):
-            self.targets[number] = target
-            self.augments[number].struct_size = sizeof(_native.Augment)
-            self.affines[number].struct_size = sizeof(_native.Affine)
-            record = self.records[number]
-            record.struct_size, record.field = sizeof(_native.Augmented), field
-            record.place.epoch, record.place.position = place
-            record.target = addressof(self.targets[number])
-            record.augment = addressof(self.augments[number])
-            record.affine = addressof(self.affines[number])
+        record = _native.Augmented(struct_size=sizeof(_native.Augmented), field=field)
+        self.records = repeated(record, count)
+        self.targets = repeated(target, count)
+        self.augments = repeated(_native.Augment(struct_size=sizeof(_native.Augment)), count)
+        self.affines = repeated(_native.Affine(struct_size=sizeof(_native.Affine)), count)
+        for name in ("target", "augment", "affine"):
+            of = getattr(self, f"{name}s")
+            numbers = numpy_().arange(count, dtype="u8")
+            self.words(name)[:, 0] = numbers * (sizeof(of) // count) + addressof(of)
+        self.words("place")[...] = numpy_().array(places, "u8").reshape(count, 2)
         self.seed = 0
-        self.ask("begin")
+        answer = self.ask("begin")
+        if answer != _native.RECIPE_DONE:
+            raise Refused(tuple(shape), answer)
+
+    def words(self, name: str) -> Array:
+        """A member of all records, as words of 64 bits [count, words]."""
+        member, size = getattr(_native.Augmented, name), sizeof(_native.Augmented)
+        shape = self.count, member.size // 8
+        return numpy_().ndarray(shape, "u8", self.records, member.offset, (size, 8))
 
     def ask(self, what: str, *arguments: Any) -> int:
         """Calls wavetrain_recipe_`what` for all boxes; its answer."""
         return getattr(library(), f"wavetrain_recipe_{what}")(
-            byref(self.records) if self.count else None, self.count, *arguments
+            byref(self.records), self.count, *arguments
         )
 
     def put(self, recipe: Recipe, seed: int) -> None:
         """Lets a recipe work on all boxes."""
         if seed != self.seed:
             self.seed = seed
-            for record in self.records:
-                record.seed = seed
+            self.words("seed")[...] = seed
         answer = recipe.put(self)
         if answer != _native.RECIPE_DONE:
             raise Refused(recipe, answer)
@@ -316,6 +325,8 @@ def specs_of(
         made = recipe.shape_of(made)
         kinds.append(kind)
         kind = numpy_().dtype("f4") if recipe.makes_floats else kind
+    if not places:
+        return []
     boxes = Boxes(shape, made, pad_mode, places)
     for recipe, kind in zip(recipes, kinds):
         if recipe.pad_mode is not None and recipe.padding != (pad_mode, pad_value):
