@@ -211,7 +211,11 @@ fn check_against_document(record: &ArrayRecord, table: &[EdgeRun], value: &Value
         let mut again_table = [EdgeRun::EMPTY; EDGE_RUNS_MAX];
         let text = value.to_string();
         match array_from_zarr3(text.as_bytes(), "/fuzz/a", &mut again_table, &mut why) {
-            Ok(again) => {
+            Ok(mut again) => {
+                // Of an attribute that is there twice serde_json keeps the last, and each counts.
+                let (packing, all) = (again.packing, record.packing);
+                assert_eq!((packing.bits & !all.bits, packing.changes & !all.changes), (0, 0));
+                again.packing = all;
                 assert_eq!(format!("{again:?}"), format!("{record:?}"));
                 assert_eq!(again_table, table);
             }
