@@ -179,7 +179,7 @@ fn samples_that_fail_have_no_file_and_the_others_have() {
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(
-        told.contains("request 0: NOT_FOUND") && told.contains("1 of 2 requests failed"),
+        told.contains("request 0: NOT_FOUND: /") && told.contains("1 of 2 requests failed"),
         "{told}"
     );
     assert!(!folder.join("out/image.000000.npy").exists());

@@ -56,11 +56,23 @@ fn npy(bytes: &[u8]) -> (String, &[u8]) {
     (text[50..].trim_end_matches(", }").to_owned(), &bytes[head..])
 }
 
-/// Starts a crop of a list on its standard input to `out.npy`, a line of JSON for each request. A
-/// signal ends it, also if the tests themselves ignore that.
+/// Starts a crop of a list on its standard input to `out.npy`, a line of JSON for each request.
 fn crop(folder: &Path) -> Child {
+    spawn(folder, &["--json", "-o", "out.npy"])
+}
+
+/// The same to the field `pair`, files in the folder `out`. A line that is not a request is written
+/// to standard error once all before it have their file.
+fn crop_fields(folder: &Path) -> Child {
+    let fields = json!([{"name": "pair", "sample_shape": [2], "dtype": "u16"}]);
+    fs::write(folder.join("fields"), fields.to_string()).unwrap();
+    spawn(folder, &["--fields", "fields", "--out-dir", "out", "--keep-going"])
+}
+
+/// A signal ends the crop, also if the tests themselves ignore that.
+fn spawn(folder: &Path, arguments: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wavetrain"));
-    command.args(["crop", "--requests", "-", "--json", "-o", "out.npy"]).current_dir(folder);
+    command.args(["crop", "--requests", "-"]).args(arguments).current_dir(folder);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let defaults = || {
         for signal in [libc::SIGINT, libc::SIGTERM] {
@@ -117,6 +129,84 @@ fn a_list_streams_block_by_block_while_it_is_written_and_takes_no_more_memory() 
     for (request, row) in data.chunks(4).enumerate() {
         assert_eq!(row, elements(begin(request)..begin(request) + 2), "{request}");
     }
+}
+
+/// A line that is not a request.
+const MALFORMED: &str = "{}\n";
+
+#[test]
+fn a_list_of_fields_streams_block_by_block_while_it_is_written_and_takes_no_more_memory() {
+    const EACH: usize = 16;
+    let (folder, uri) = folder("field_blocks");
+    let mut child = crop_fields(&folder);
+    let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut pipe = child.stdin.take().unwrap();
+    let long = format!("{}\n", json!({"uri": uri, "box": [[0, 3]]}));
+    // Files take most of the time, so that few samples have one: the box of the others is too long.
+    let is_good = |request: usize| request.is_multiple_of(EACH);
+    let of = |at| if is_good(at) { line(&uri, at) } else { long.clone() };
+    let mut peaks = Vec::new();
+    for block in 0..4 {
+        let requests = block * BLOCK..(block + 1) * BLOCK;
+        let lines: String = requests.clone().map(of).collect();
+        std::thread::scope(|scope| {
+            scope.spawn(|| pipe.write_all(lines.as_bytes()).unwrap());
+            for request in requests.filter(|request| !is_good(*request)) {
+                let told = told.next().unwrap().unwrap();
+                let reason = format!("wavetrain: request {request}: INVALID: field pair: ");
+                assert!(told.starts_with(&reason), "{told}");
+            }
+        });
+        peaks.push(peak_bytes(&child));
+        assert_eq!(names(&folder.join("out")).len(), (block + 1) * BLOCK / EACH);
+    }
+    pipe.write_all(line(&uri, 4 * BLOCK).as_bytes()).unwrap();
+    drop(pipe);
+    let failures = 4 * (BLOCK - BLOCK / EACH);
+    let end = format!("wavetrain: {failures} of {} requests failed", 4 * BLOCK + 1);
+    assert_eq!(told.map(|line| line.unwrap()).collect::<Vec<_>>(), [end]);
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    // The system counts pages a few at a time.
+    let more = peaks[3].saturating_sub(peaks[1]);
+    assert!(more < 4 << 20, "{more} bytes more for {} more requests", 2 * BLOCK);
+    for request in [0, BLOCK - EACH, BLOCK, 2 * BLOCK + 5 * EACH, 4 * BLOCK] {
+        let file = fs::read(folder.join(format!("out/pair.{request:06}.npy"))).unwrap();
+        let elements = elements(begin(request)..begin(request) + 2);
+        assert_eq!(npy(&file), ("(2,)".to_owned(), &elements[..]), "{request}");
+    }
+}
+
+#[test]
+fn a_malformed_line_of_a_later_block_of_fields_ends_the_crop_with_its_number() {
+    let (folder, uri) = folder("field_malformed");
+    let fields = json!([{"name": "pair", "sample_shape": [2], "dtype": "u16"}]);
+    fs::write(folder.join("fields"), fields.to_string()).unwrap();
+    // Samples of one kind that the library refuses cost no file.
+    let refused = format!("{}\n", json!({"boxes": [], "tag": 3}));
+    let list = format!("\n{}{}{MALFORMED}", refused.repeat(BLOCK), line(&uri, 0));
+    fs::write(folder.join("list"), &list).unwrap();
+    let run = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wavetrain"));
+        let arguments = ["crop", "--fields", "fields", "--requests", "list", "--out-dir", "out"];
+        command.args(arguments).args(more).current_dir(&folder);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let error = run(&["--keep-going"]);
+    let mut lines = error.lines().rev();
+    assert_eq!(lines.next(), Some("wavetrain: 65537 of 65538 requests failed"));
+    let reason = "list, line 65539: a box has a uri and a box, or a value";
+    assert_eq!(lines.next(), Some(&*format!("wavetrain: request 65537: INVALID: {reason}")));
+    let last = lines.next().unwrap();
+    assert!(last.starts_with("wavetrain: request 65535 (tag 3): INVALID: "), "{last}");
+    assert_eq!(lines.count(), BLOCK - 1);
+    assert_eq!(names(&folder.join("out")), ["pair.065536.npy"]);
+    // The first failure ends a crop that does not keep on.
+    assert!(run(&[]).starts_with("wavetrain: request 0 (tag 3): INVALID: "));
+    let good = line(&uri, 0).repeat(2);
+    fs::write(folder.join("list"), format!("{good}{MALFORMED}")).unwrap();
+    assert_eq!(run(&[]), "wavetrain: list, line 3: a box has a uri and a box, or a value\n");
 }
 
 #[test]
@@ -186,6 +276,26 @@ fn a_signal_ends_a_crop_which_leaves_the_file_that_was_there_and_no_other() {
 }
 
 #[test]
+fn a_signal_ends_a_crop_of_fields_which_leaves_whole_files_alone() {
+    let (folder, uri) = folder("field_signal");
+    let mut child = crop_fields(&folder);
+    let mut pipe = child.stdin.take().unwrap();
+    let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+    let lines: String = (1..BLOCK).map(|request| line(&uri, request)).collect();
+    pipe.write_all((MALFORMED.to_owned() + &lines).as_bytes()).unwrap();
+    // It is written with the first batch, which the rest of the block follows.
+    assert!(told.next().unwrap().unwrap().starts_with("wavetrain: request 0: INVALID: "));
+    // SAFETY: the child was not waited for, so that the id is its own.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) };
+    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGINT));
+    let files = names(&folder.join("out"));
+    assert!((1..BLOCK - 1).contains(&files.len()), "{} files", files.len());
+    for (at, name) in files.iter().enumerate() {
+        assert_eq!(*name, format!("pair.{:06}.npy", at + 1));
+    }
+}
+
+#[test]
 fn a_crop_to_standard_output_writes_the_file_there_and_nothing_else() {
     let (folder, uri) = folder("stdout");
     let list: String = (0..5).map(|request| line(&uri, request)).collect();
@@ -242,8 +352,15 @@ fn a_terminal_shows_how_far_a_command_is() {
     let list: String = (0..5000).map(|request| line(&uri, request)).collect();
     fs::write(folder.join("list"), list).unwrap();
     fs::write(folder.join("zarr.json"), r#"{"zarr_format": 3, "node_type": "group"}"#).unwrap();
+    fs::write(folder.join("fields"), r#"[{"name": "a", "sample_shape": [2], "dtype": "u16"}]"#)
+        .unwrap();
     for (arguments, what, count) in [
         (&["crop", "--requests", "list", "-o", "out.npy"][..], "cropping", "/5,000 "),
+        (
+            &["crop", "--fields", "fields", "--requests", "list", "--out-dir", "out"],
+            "cropping",
+            "/5,000 ",
+        ),
         (&["bench", "--requests", "list"], "streaming", "/5,000 "),
         (&["epoch", &uri, "--box", "2"], "streaming an epoch", "/150 "),
         (&["inspect", "."], "looking at arrays", "/1 "),

@@ -11,7 +11,7 @@ use crate::feed::{self, ElementType, List, Receiver, Stop};
 use crate::fields::{ConfigFlags, fields_help};
 use crate::progress::Progress;
 use crate::report;
-use crate::requests::Requests;
+use crate::requests::{LineList, Requests};
 use crate::samples::{Fields, Samples};
 use crate::system;
 use serde_json::{Value, json};
@@ -93,14 +93,17 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     let Some(mut options) = options(parser)? else { return Ok(()) };
     match &options.fields {
         None => {
-            let requests = Requests::read(&options.requests)?;
-            let types = feed::element_types(&requests.uris);
+            let mut requests = Requests::default();
+            requests.add_all(&options.requests)?;
+            let types = feed::element_types(&requests.uris.list);
             prepare(&mut options.flags, &requests, &types)?;
             measure(&options, &requests, requests.source_bytes(&types))
         }
         Some(fields) => {
-            let samples = Samples::read(&options.requests, Fields::read(fields)?)?;
-            let types = samples.prepare(&mut options.flags)?;
+            let mut samples = Samples::beginning_at(0, Fields::read(fields)?);
+            samples.add_all(&options.requests)?;
+            let (config, types) = samples.prepare(&options.flags)?;
+            options.flags.config = config;
             measure(&options, &samples, samples.source_bytes(&types))
         }
     }
@@ -263,7 +266,7 @@ fn prepare(
     }
     feed::set_shape(&mut flags.config, &shape)?;
     if !flags.caps_given() {
-        feed::fit_readable(&mut flags.config, &requests.uris, types)?;
+        feed::fit_readable(&mut flags.config, &requests.uris.list, types)?;
     }
     Ok(())
 }

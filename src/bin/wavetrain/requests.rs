@@ -14,7 +14,7 @@ use wavetrain::base::limits::RANK_MAX;
 use wavetrain::loader::Request;
 
 /// A half-open box.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Extent {
     /// First element along each axis.
     pub begin: Vec<i64>,
@@ -38,18 +38,99 @@ impl Extent {
     }
 }
 
+/// Uris, each once, in the order of their first use.
+#[derive(Default)]
+pub struct Uris {
+    pub list: Vec<String>,
+    positions: HashMap<String, usize>,
+}
+
+impl Uris {
+    /// The position of a uri, which is appended if the list lacks it.
+    pub fn position(&mut self, uri: &str) -> usize {
+        if let Some(position) = self.positions.get(uri) {
+            return *position;
+        }
+        self.list.push(uri.to_owned());
+        self.positions.insert(uri.to_owned(), self.list.len() - 1);
+        self.list.len() - 1
+    }
+
+    /// Frees the second copy of each uri: nothing is added any more.
+    fn end(&mut self) {
+        self.positions = HashMap::new();
+    }
+}
+
+/// Requests of any kind, which a list has as lines of JSON: all of them, or a block.
+pub trait LineList {
+    /// How many.
+    fn count(&self) -> usize;
+
+    /// Appends the request of a line.
+    fn add_line(&mut self, line: &str) -> Result<(), String>;
+
+    /// Appends a request whose line is none, and why.
+    fn add_malformed(&mut self, text: String);
+
+    /// The distinct uris.
+    fn uris(&mut self) -> &mut Uris;
+
+    /// Appends all requests of a file, one at least; standard input for "-".
+    fn add_all(&mut self, path: &Path) -> Outcome<()> {
+        self.add_more(&mut Lines::open(path)?, usize::MAX, false)?;
+        self.uris().end();
+        if self.count() == 0 { no_requests(path) } else { Ok(()) }
+    }
+
+    /// Appends the next lines, `count` at most. A line that is no request is kept as such if
+    /// `keeps_going`, else it is a failure. False: there are no more.
+    fn add_more(&mut self, lines: &mut Lines, count: usize, keeps_going: bool) -> Outcome<bool> {
+        for _ in 0..count {
+            let Some((index, line)) = lines.next()? else { return Ok(false) };
+            if let Err(reason) = line.and_then(|line| self.add_line(&line)) {
+                let text = format!("{}, line {}: {reason}", lines.path.display(), index + 1);
+                if !keeps_going {
+                    return failed(text);
+                }
+                self.add_malformed(text);
+            }
+        }
+        Ok(true)
+    }
+}
+
 /// A list of requests, or a block of one; array uris are kept once each.
 #[derive(Default)]
 pub struct Requests {
     /// Place of the first in the whole list.
     pub first: usize,
-    /// Distinct uris, in the order of their first use.
-    pub uris: Vec<String>,
+    pub uris: Uris,
     /// The position of the uri and the box, per request.
     pub items: Vec<(usize, Extent)>,
     /// Requests whose lines are none, and why; their items mean nothing.
     pub malformed: BTreeMap<usize, String>,
-    positions: HashMap<String, usize>,
+}
+
+impl LineList for Requests {
+    fn count(&self) -> usize {
+        self.items.len()
+    }
+
+    fn add_line(&mut self, line: &str) -> Result<(), String> {
+        let (uri, extent) = request_from_line(line)?;
+        self.add(&uri, extent);
+        Ok(())
+    }
+
+    fn add_malformed(&mut self, text: String) {
+        self.malformed.insert(self.items.len(), text);
+        self.add("", Extent::default());
+    }
+
+    fn uris(&mut self) -> &mut Uris {
+        &mut self.uris
+    }
 }
 
 impl Requests {
@@ -60,20 +141,12 @@ impl Requests {
 
     /// Appends a request.
     pub fn add(&mut self, uri: &str, extent: Extent) {
-        let position = match self.positions.get(uri) {
-            Some(position) => *position,
-            None => {
-                self.uris.push(uri.to_owned());
-                self.positions.insert(uri.to_owned(), self.uris.len() - 1);
-                self.uris.len() - 1
-            }
-        };
-        self.items.push((position, extent));
+        self.items.push((self.uris.position(uri), extent));
     }
 
     /// The uri of request `index`.
     pub fn uri(&self, index: usize) -> &str {
-        &self.uris[self.items[index].0]
+        &self.uris.list[self.items[index].0]
     }
 
     /// Request `index` as the library takes it. Its tag is the index plus 1, so that 0 stays free
@@ -95,43 +168,6 @@ impl Requests {
             return format!("request {number}");
         }
         format!("request {number} ({} of {})", self.items[index].1.text(), self.uri(index))
-    }
-
-    /// Reads a file of JSON lines, or standard input for "-".
-    pub fn read(path: &Path) -> Outcome<Requests> {
-        let mut requests = Requests::default();
-        requests.read_more(&mut Lines::open(path)?, usize::MAX, false)?;
-        if requests.items.is_empty() {
-            return no_requests(path);
-        }
-        // Nothing is added any more, and each uri is here twice.
-        requests.positions = HashMap::new();
-        Ok(requests)
-    }
-
-    /// Appends the next lines, `count` at most. A line that is no request is kept as such if
-    /// `keeps_going`, else it is a failure. False: there are no more.
-    pub fn read_more(
-        &mut self,
-        lines: &mut Lines,
-        count: usize,
-        keeps_going: bool,
-    ) -> Outcome<bool> {
-        for _ in 0..count {
-            let Some((index, line)) = lines.next()? else { return Ok(false) };
-            match line.and_then(|line| request_from_line(&line)) {
-                Ok((uri, extent)) => self.add(&uri, extent),
-                Err(reason) => {
-                    let text = format!("{}, line {}: {reason}", lines.path.display(), index + 1);
-                    if !keeps_going {
-                        return failed(text);
-                    }
-                    self.malformed.insert(self.items.len(), text);
-                    self.add("", Extent { begin: Vec::new(), end: Vec::new() });
-                }
-            }
-        }
-        Ok(true)
     }
 
     /// Takes `URI BOX [BOX ...] [URI BOX ...]`: a word that reads as a box is one. `extents_of` an

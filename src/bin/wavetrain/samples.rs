@@ -3,47 +3,73 @@
 //!
 //! In: a table of fields in JSON, and lines `{"boxes": [{"field": 0, "uri": "..", "box": [[0,64]],
 //! "at": [..], "step": [..], "axes": [..]}, {"field": "label", "value": 3}], "tag": 7}`. Out: what
-//! push takes; of crop a .npy file of each field and sample. What a line says is only looked at as
-//! far as it must be to be handed on: whether boxes fit is for the library to say.
+//! push takes. A line is only looked at as far as it must be to be handed on: whether boxes fit is
+//! for the library to say.
 //!
-//! Fields, boxes and what they borrow live as long as the process: the library borrows them.
+//! Samples own their boxes, so that a block of a list is freed once it was streamed. The table of
+//! fields, one in a process, lives as long as that: a config has only such tables.
 
-use crate::fault::{Fault, Outcome, failed};
-use crate::feed::{self, ElementType, List, Stop};
+use crate::fault::{Fault, Outcome};
+use crate::feed::{self, ElementType, List};
 use crate::fields::ConfigFlags;
-use crate::npy::Writer;
-use crate::progress::Progress;
-use crate::report;
-use crate::requests::{Extent, extent_from_value, lines};
+use crate::requests::{Extent, LineList, Uris, extent_from_value};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::Path;
 use wavetrain::abi::{Blank, FieldSpec};
 use wavetrain::assemble::value_element;
-use wavetrain::config::{self, FieldTable};
-use wavetrain::loader::{Batch, Failure, Feed, Loader, Part, Sample};
+use wavetrain::config::{self, Config, FieldTable};
+use wavetrain::loader::{Failure, Feed, Loader, Part, Sample};
 use wavetrain::records::{DTYPES, Dtype};
-use wavetrain::status::Status;
 
 /// A table of fields.
 pub struct Fields {
-    specs: &'static [FieldSpec],
-    names: Vec<String>,
+    pub specs: Vec<FieldSpec>,
+    pub names: Vec<String>,
     dtypes: Vec<Dtype>,
 }
 
-/// Samples of a file.
+/// Samples of a list, or a block of one.
 pub struct Samples {
-    fields: Fields,
-    items: Vec<Sample<'static>>,
-    /// What lines call themselves, where they do.
-    tags: Vec<Option<u64>>,
+    /// Place of the first in the whole list.
+    pub first: usize,
+    fields: &'static Fields,
+    items: Vec<Item>,
     /// Distinct arrays.
-    pub uris: Vec<&'static str>,
+    uris: Uris,
+    /// Samples whose lines are none, and why; their items have no boxes.
+    pub malformed: BTreeMap<usize, String>,
 }
 
-fn leak<T>(list: Vec<T>) -> &'static [T] {
-    list.leak()
+#[derive(Default)]
+struct Item {
+    pieces: Vec<Piece>,
+    /// What the line calls itself, if it does.
+    tag: Option<u64>,
+}
+
+/// One box of a sample.
+struct Piece {
+    field: u32,
+    extent: Extent,
+    at: Vec<u64>,
+    step: Vec<i64>,
+    axes: Vec<Option<usize>>,
+    source: Source,
+}
+
+/// What a box is read from.
+enum Source {
+    /// The array of this position.
+    Array(usize),
+    /// A value: type, extents and bytes.
+    Value(Dtype, Vec<u64>, Vec<u8>),
+}
+
+/// A sample as push takes it, once its boxes have a slice.
+pub struct Waiting<'a> {
+    parts: Vec<Part<'a>>,
+    tag: u64,
 }
 
 /// The keys of an object that are none of these are an error.
@@ -61,7 +87,7 @@ fn object<'v>(
 
 impl Fields {
     /// Reads `[{"name": "image", "sample_shape": [64,64], "dtype": "f32"}, ..]`.
-    pub fn read(path: &Path) -> Outcome<Fields> {
+    pub fn read(path: &Path) -> Outcome<&'static Fields> {
         let text = std::fs::read_to_string(path).map_err(|error| Fault::path(path, &error))?;
         let told = |reason: String| Fault::Failed(format!("{}: {reason}", path.display()));
         let value: Value = serde_json::from_str(&text).map_err(|error| told(error.to_string()))?;
@@ -69,20 +95,18 @@ impl Fields {
     }
 
     /// The same of a value.
-    pub fn from_value(value: &Value) -> Result<Fields, String> {
+    pub fn from_value(value: &Value) -> Result<&'static Fields, String> {
         let list = value.as_array().filter(|list| !list.is_empty());
         let list = list.ok_or("no list of fields")?;
-        let mut fields = Fields { specs: &[], names: Vec::new(), dtypes: Vec::new() };
-        let mut specs = Vec::new();
+        let mut fields = Fields { specs: Vec::new(), names: Vec::new(), dtypes: Vec::new() };
         for (number, value) in list.iter().enumerate() {
             let (name, dtype, spec) =
                 field(value).map_err(|reason| format!("field {number}: {reason}"))?;
             fields.names.push(name);
             fields.dtypes.push(dtype);
-            specs.push(spec);
+            fields.specs.push(spec);
         }
-        fields.specs = leak(specs);
-        Ok(fields)
+        Ok(Box::leak(Box::new(fields)))
     }
 
     fn number(&self, value: Option<&Value>) -> Result<u32, String> {
@@ -150,103 +174,102 @@ fn list<T>(
 }
 
 impl Samples {
-    /// None yet.
-    pub fn new(fields: Fields) -> Samples {
-        Samples { fields, items: Vec::new(), tags: Vec::new(), uris: Vec::new() }
+    /// None yet; the first will be number `first` of the list.
+    pub fn beginning_at(first: usize, fields: &'static Fields) -> Samples {
+        let (items, uris, malformed) = (Vec::new(), Uris::default(), BTreeMap::new());
+        Samples { first, fields, items, uris, malformed }
     }
 
-    /// Reads a file of JSON lines, or standard input for "-".
-    pub fn read(path: &Path, fields: Fields) -> Outcome<Samples> {
-        let mut samples = Samples::new(fields);
-        lines(path, |index, line| {
-            let value =
-                line.and_then(|line| serde_json::from_str(line).map_err(|error| error.to_string()));
-            let added = value.and_then(|value| samples.add(&value));
-            added.or_else(|reason| {
-                failed(format!("{}, line {}: {reason}", path.display(), index + 1))
-            })
-        })?;
-        if samples.items.is_empty() {
-            return failed(format!("{}: no requests in it", path.display()));
-        }
-        Ok(samples)
-    }
-
-    /// Appends what a line says.
+    /// Appends the sample of a line.
     pub fn add(&mut self, value: &Value) -> Result<(), String> {
-        let tag = self.items.len() as u64 + 1;
-        let mut own_tag = None;
-        let parts = match value.get("boxes") {
-            None => vec![self.part(value)?],
+        let mut item = Item::default();
+        match value.get("boxes") {
+            None => item.pieces.push(self.piece(value)?),
             Some(boxes) => {
                 let object = object(value, &["boxes", "tag"], "a request")?;
                 let whole = |tag: &Value| tag.as_u64().ok_or("'tag' is no whole number");
-                own_tag = object.get("tag").map(whole).transpose()?;
+                item.tag = object.get("tag").map(whole).transpose()?;
                 let boxes = boxes.as_array().ok_or("'boxes' is no list")?;
-                boxes.iter().map(|value| self.part(value)).collect::<Result<_, _>>()?
+                let pieces = boxes.iter().map(|value| self.piece(value));
+                item.pieces = pieces.collect::<Result<_, _>>()?;
             }
-        };
-        self.tags.push(own_tag);
-        self.items.push(Sample { parts: leak(parts), tag });
+        }
+        self.items.push(item);
         Ok(())
     }
 
-    fn part(&mut self, value: &Value) -> Result<Part<'static>, String> {
+    fn piece(&mut self, value: &Value) -> Result<Piece, String> {
         const KEYS: [&str; 7] = ["field", "uri", "box", "value", "at", "step", "axes"];
         let object = object(value, &KEYS, "a box")?;
         let field = self.fields.number(object.get("field"))?;
-        let at = leak(list(object.get("at"), "at", Value::as_u64)?);
-        let step = leak(list(object.get("step"), "step", Value::as_i64)?);
+        let at = list(object.get("at"), "at", Value::as_u64)?;
+        let step = list(object.get("step"), "step", Value::as_i64)?;
         let axis = |axis: &Value| match axis {
             Value::Null => Some(None),
             axis => axis.as_u64().map(|axis| Some(axis as usize)),
         };
-        let axes = leak(list(object.get("axes"), "axes", axis)?);
-        let part = Part { field, at, step, axes, ..Part::default() };
-        match (object.get("uri"), object.get("value")) {
+        let axes = list(object.get("axes"), "axes", axis)?;
+        let (source, extent) = match (object.get("uri"), object.get("value")) {
             (Some(uri), None) => {
                 let uri = uri.as_str().ok_or("'uri' is no string")?;
                 let extent = extent_from_value(object.get("box"))?;
-                let uri = self.known_uri(uri);
-                Ok(Part { uri, begin: leak(extent.begin), end: leak(extent.end), ..part })
+                (Source::Array(self.uris.position(uri)), extent)
             }
             (None, Some(value)) if !object.contains_key("box") => {
                 let dtype = self.fields.dtypes[field as usize];
                 let (mut shape, mut bytes) = (Vec::new(), Vec::new());
                 flatten(value, dtype, 0, &mut shape, &mut bytes)?;
-                let end = leak(shape.iter().map(|extent| *extent as i64).collect());
-                let begin = leak(vec![0; end.len()]);
-                let feed = Feed::Value(dtype, leak(shape), leak(bytes));
-                Ok(Part { feed, begin, end, ..part })
+                let end: Vec<i64> = shape.iter().map(|extent| *extent as i64).collect();
+                (Source::Value(dtype, shape, bytes), Extent { begin: vec![0; end.len()], end })
             }
-            _ => Err("a box has a uri and a box, or a value".to_owned()),
-        }
+            _ => return Err("a box has a uri and a box, or a value".to_owned()),
+        };
+        Ok(Piece { field, extent, at, step, axes, source })
     }
 
-    /// Puts the table of fields into a config, room for the boxes, and, unless the command line
-    /// gave caps, caps that do for the arrays. Gives the types of these.
-    pub fn prepare(&self, flags: &mut ConfigFlags) -> Outcome<Vec<Option<ElementType>>> {
-        let has_caps = flags.caps_given();
-        let config = &mut flags.config;
-        config.fields = FieldTable::from_static(self.fields.specs);
-        let most = self.items.iter().map(|sample| sample.parts.len()).max().unwrap_or(1);
+    fn part<'a>(&'a self, piece: &'a Piece) -> Part<'a> {
+        let (uri, feed) = match &piece.source {
+            Source::Array(position) => (self.uris.list[*position].as_str(), Feed::Nothing),
+            Source::Value(dtype, shape, bytes) => ("", Feed::Value(*dtype, shape, bytes)),
+        };
+        let Piece { field, extent: Extent { begin, end }, at, step, axes, .. } = piece;
+        Part { uri, feed, begin, end, field: *field, at, step, axes }
+    }
+
+    /// The config of the command line with the table of fields, room for the boxes, and, unless it
+    /// has caps, caps that do for the arrays; and the types of these.
+    pub fn prepare(&self, flags: &ConfigFlags) -> Outcome<(Config, Vec<Option<ElementType>>)> {
+        let mut config = flags.config;
+        config.fields = FieldTable::from_static(&self.fields.specs);
+        let most = self.items.iter().map(|item| item.pieces.len()).max().unwrap_or(1);
         if config.max_boxes_per_sample == 0 {
             config.max_boxes_per_sample = most.max(self.fields.names.len()) as u32;
         }
-        let types = feed::element_types(&self.uris);
-        if !has_caps {
-            feed::fit_readable(config, &self.uris, &types)?;
+        let types = feed::element_types(&self.uris.list);
+        if !flags.caps_given() {
+            feed::fit_readable(&mut config, &self.uris.list, &types)?;
         }
-        Ok(types)
+        Ok((config, types))
+    }
+}
+
+impl LineList for Samples {
+    fn count(&self) -> usize {
+        self.items.len()
     }
 
-    fn known_uri(&mut self, uri: &str) -> &'static str {
-        if let Some(known) = self.uris.iter().rev().take(16).find(|known| **known == uri) {
-            return known;
-        }
-        let known: &'static str = uri.to_owned().leak();
-        self.uris.push(known);
-        known
+    fn add_line(&mut self, line: &str) -> Result<(), String> {
+        let value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        self.add(&value)
+    }
+
+    fn add_malformed(&mut self, text: String) {
+        self.malformed.insert(self.items.len(), text);
+        self.items.push(Item::default());
+    }
+
+    fn uris(&mut self) -> &mut Uris {
+        &mut self.uris
     }
 }
 
@@ -290,45 +313,46 @@ fn flatten(
 }
 
 impl List for Samples {
-    type Item<'a> = Sample<'a>;
+    type Item<'a> = Waiting<'a>;
 
     fn len(&self) -> usize {
         self.items.len()
     }
 
-    fn item(&self, index: usize) -> Sample<'_> {
-        self.items[index]
+    fn item(&self, index: usize) -> Waiting<'_> {
+        let parts = self.items[index].pieces.iter().map(|piece| self.part(piece));
+        Waiting { parts: parts.collect(), tag: index as u64 + 1 }
     }
 
-    fn tag(item: &Sample<'_>) -> u64 {
+    fn tag(item: &Waiting<'_>) -> u64 {
         item.tag
     }
 
-    fn push(loader: &Loader, items: &[Sample<'_>]) -> (usize, Result<(), Failure>) {
-        loader.push_samples(items, 0)
+    fn push(loader: &Loader, items: &[Waiting<'_>]) -> (usize, Result<(), Failure>) {
+        let samples = items.iter().map(|item| Sample { parts: &item.parts, tag: item.tag });
+        loader.push_samples(&samples.collect::<Vec<_>>(), 0)
     }
 
     fn name(&self, index: usize) -> String {
-        match self.tags[index] {
-            Some(tag) => format!("request {index} (tag {tag})"),
-            None => format!("request {index}"),
+        let number = self.first + index;
+        match self.items[index].tag {
+            Some(tag) => format!("request {number} (tag {tag})"),
+            None => format!("request {number}"),
         }
     }
 
     fn own_tag(&self, index: usize) -> u64 {
-        self.tags[index].unwrap_or(index as u64 + 1)
+        self.items[index].tag.unwrap_or((self.first + index) as u64 + 1)
     }
 
     fn place(&self, index: usize, field: usize) -> String {
-        let parts = self.items[index].parts.iter().filter(|part| part.field as usize == field);
-        let of_part = |part: &Part<'static>| match part.feed {
-            Feed::Nothing => {
-                let extent = Extent { begin: part.begin.to_vec(), end: part.end.to_vec() };
-                format!("{} of {}", extent.text(), part.uri)
-            }
-            _ => "a value".to_owned(),
+        let pieces = self.items[index].pieces.iter();
+        let of_piece = |piece: &Piece| match piece.source {
+            Source::Array(uri) => format!("{} of {}", piece.extent.text(), self.uris.list[uri]),
+            Source::Value(..) => "a value".to_owned(),
         };
-        let boxes: Vec<String> = parts.map(of_part).collect();
+        let of_field = pieces.filter(|piece| piece.field as usize == field);
+        let boxes: Vec<String> = of_field.map(of_piece).collect();
         let boxes = if boxes.is_empty() { "no box".to_owned() } else { boxes.join(", ") };
         format!("{} ({boxes})", self.name(index))
     }
@@ -338,64 +362,15 @@ impl List for Samples {
     }
 
     fn source_bytes(&self, types: &[Option<ElementType>]) -> f64 {
-        let types: HashMap<&str, _> = self.uris.iter().copied().zip(types).collect();
-        let of_part = |part: &Part<'static>| {
-            let known = types.get(part.uri).copied().copied().flatten();
-            let element = known.map_or(0.0, |(_, bytes)| f64::from(bytes));
-            let places = part.begin.iter().zip(part.end).enumerate().map(|(axis, (begin, end))| {
-                let step = part.step.get(axis).map_or(1, |step| step.unsigned_abs().max(1));
-                end.abs_diff(*begin).div_ceil(step) as f64
+        let of_piece = |piece: &Piece| {
+            let Source::Array(uri) = piece.source else { return 0.0 };
+            let shape = piece.extent.shape();
+            let places = shape.iter().enumerate().map(|(axis, extent)| {
+                let step = piece.step.get(axis).map_or(1, |step| step.unsigned_abs().max(1));
+                extent.div_ceil(step) as f64
             });
-            element * places.product::<f64>()
+            types[uri].map_or(0.0, |(_, bytes)| f64::from(bytes)) * places.product::<f64>()
         };
-        self.items.iter().flat_map(|sample| sample.parts).map(of_part).sum()
-    }
-}
-
-/// Streams all samples, and writes NAME.000000.npy, NAME.000001.npy, .. of each field to a folder.
-/// Samples that failed have no file; how many they are is the error.
-pub fn crop(flags: &mut ConfigFlags, samples: &Samples, folder: &Path) -> Outcome<()> {
-    std::fs::create_dir_all(folder).map_err(|error| Fault::path(folder, &error))?;
-    samples.prepare(flags)?;
-    let config = &flags.config;
-    let library = |failure: Failure| Fault::library(&failure);
-    let loader = feed::open(config).map_err(library)?;
-    let mut failures = 0;
-    let indexes = 0..samples.items.len();
-    let mut write = |batch: &Batch<'_>| -> Outcome<()> {
-        for (number, name) in samples.fields.names.iter().enumerate() {
-            let field = batch.field(number as u32).map_err(library)?;
-            let data = feed::elements(batch, &field)?;
-            let spec = &samples.fields.specs[number];
-            let rows = data.chunks(data.len() / batch.tags().len());
-            for ((tag, code), row) in batch.tags().iter().zip(batch.statuses()).zip(rows) {
-                let index = (*tag - 1) as usize;
-                if *code != 0 {
-                    failures += usize::from(number == 0);
-                    if number == 0 {
-                        let status = Status::from_code(*code).unwrap_or(Status::Internal);
-                        let text = crate::system::take_text(*tag).unwrap_or_default();
-                        report::warn(&format!("{}: {status}: {text}", samples.name(index)));
-                    }
-                    continue;
-                }
-                let bytes = spec.dtype_bytes.max(field.dtype().bytes());
-                let path = folder.join(format!("{name}.{index:06}.npy"));
-                let element = (field.dtype(), bytes);
-                let mut file = Writer::create(&path, element, &field.shape()[1..])?;
-                file.write(row)?;
-                file.finish()?;
-            }
-        }
-        Ok(())
-    };
-    let progress = Progress::begin(Some(samples.items.len() as u64), "cropping");
-    let timeout_ns = config.pop_timeout_ns;
-    let streamed = feed::stream(&loader, samples, indexes, timeout_ns, &progress, &mut write);
-    drop(progress);
-    streamed.map_err(|stop: Stop| feed::stop_fault(stop, samples))?;
-    match failures {
-        0 => Ok(()),
-        count => failed(format!("{count} of {} requests failed", samples.items.len())),
+        self.items.iter().flat_map(|item| &item.pieces).map(of_piece).sum()
     }
 }

@@ -6,6 +6,8 @@
 //! array cannot be read joins a group all the same, so that its failure comes out of the stream in
 //! order, in the library's words.
 
+mod endings;
+mod fields;
 mod options;
 
 use crate::fault::{Fault, Outcome, failed, failure_text};
@@ -15,7 +17,7 @@ use crate::npy::{self, Element, Writer};
 use crate::progress::Progress;
 use crate::report;
 use crate::requests::Requests;
-use crate::system;
+use endings::Endings;
 use options::{Block, Options, Target};
 use serde_json::{Value, json};
 use wavetrain::config::Config;
@@ -36,9 +38,6 @@ struct Group {
     /// Which requests of the block, in order.
     indexes: Vec<usize>,
 }
-
-/// How a request ended.
-type Ending = (Status, String);
 
 /// The one file that all boxes go to.
 struct Stack {
@@ -62,9 +61,7 @@ struct Sink<'a> {
 struct BlockSink<'a, 'b> {
     requests: &'a Requests,
     sink: &'a mut Sink<'b>,
-    endings: Vec<Option<Ending>>,
-    /// Requests before this one have their line.
-    told: usize,
+    endings: Endings,
 }
 
 /// Runs the command.
@@ -91,18 +88,16 @@ fn run_block(
     let requests = &block.requests;
     let groups = groups(options, block, sink.stack.as_ref());
     open_stack(options, &groups, requests.items.len(), sink)?;
-    let mut endings = vec![None; requests.items.len()];
-    for (index, text) in &requests.malformed {
-        endings[*index] = Some((Status::Invalid, text.clone()));
-    }
+    let endings = Endings::new(requests.items.len(), &requests.malformed);
     progress.step(requests.malformed.len() as u64);
-    let mut sink = BlockSink { requests, sink, endings, told: 0 };
+    let mut sink = BlockSink { requests, sink, endings };
     for group in &groups {
         match run_group(options, group, block, &mut sink, progress) {
             Ok(()) => {}
             Err(Stop::Tool(fault)) => return Err(fault),
             Err(Stop::Library(failure)) if options.keep_going && failure.tag == 0 => {
-                sink.give_up(group, &failure)?;
+                sink.endings.give_up(group.indexes.iter().copied(), &failure);
+                sink.tell()?;
             }
             Err(Stop::Library(failure)) => return sink.stop(&failure, group),
         }
@@ -232,7 +227,7 @@ fn run_group(
         for index in &group.indexes {
             let uri = requests.items[*index].0;
             if types[uri].is_some() && !std::mem::replace(&mut seen[uri], true) {
-                uris.push(&requests.uris[uri]);
+                uris.push(&requests.uris.list[uri]);
             }
         }
         feed::fit(&mut config, &uris)?;
@@ -267,20 +262,11 @@ struct GroupSink<'a, 'b, 'c> {
 
 impl Receiver for GroupSink<'_, '_, '_> {
     fn take(&mut self, batch: &Batch<'_>) -> Outcome<()> {
-        let count = batch.tags().len();
         let data = feed::samples(batch)?;
-        let row_bytes = data.len() / count.max(1);
-        for (sample, tag) in batch.tags().iter().enumerate() {
-            let index = (*tag - 1) as usize;
-            let code = batch.statuses().get(sample).copied().unwrap_or(0);
-            let status = Status::from_code(code).unwrap_or(Status::Internal);
-            let row = &data[sample * row_bytes..(sample + 1) * row_bytes];
+        let ended = self.sink.endings.take(batch);
+        let rows = data.chunks(data.len() / ended.len());
+        for ((index, status), row) in ended.into_iter().zip(rows) {
             self.sink.write(index, status, row, self.group)?;
-            let text = match status {
-                Status::Ok => String::new(),
-                _ => skipped_text(*tag, status),
-            };
-            self.sink.endings[index] = Some((status, text));
         }
         self.sink.tell()
     }
@@ -288,18 +274,9 @@ impl Receiver for GroupSink<'_, '_, '_> {
     fn refuse(&mut self, index: usize, failure: &Failure) -> bool {
         let keep_going = self.sink.sink.options.keep_going;
         if keep_going {
-            self.sink.endings[index] = Some((failure.status, failure.text.as_str().to_owned()));
+            self.sink.endings.refuse(index, failure);
         }
         keep_going
-    }
-}
-
-/// The text of the log about a skipped sample, without its status.
-fn skipped_text(tag: u64, status: Status) -> String {
-    let text = system::take_text(tag).unwrap_or_default();
-    match text.strip_prefix(status.name()).and_then(|rest| rest.strip_prefix(": ")) {
-        Some(rest) => rest.to_owned(),
-        None => text,
     }
 }
 
@@ -322,21 +299,14 @@ impl BlockSink<'_, '_> {
         }
     }
 
-    /// Tells how requests ended, in their order, up to the first that has not ended.
+    /// Reports how requests ended, in their order, up to the first that has not ended.
     fn tell(&mut self) -> Outcome<()> {
-        while let Some(Some((status, text))) = self.endings.get(self.told) {
-            let index = self.told;
-            if *status != Status::Ok {
-                self.sink.failures += 1;
-                let name = self.requests.name(index);
-                report::warn(&format!("{name}: {status}: {text}"));
-            }
-            if self.sink.options.json {
-                report::print(&self.json_line(index, *status, text))?;
-            }
-            self.told += 1;
-        }
-        Ok(())
+        let (requests, json) = (self.requests, self.sink.options.json);
+        let name = |index| requests.name(index);
+        self.endings.tell(name, |index, status, text| match json {
+            true => report::print(&json_line(requests, index, status, text)),
+            false => Ok(()),
+        })
     }
 
     /// Ends after a failure that the stream does not survive.
@@ -349,51 +319,39 @@ impl BlockSink<'_, '_> {
             return Err(Fault::library(failure));
         };
         if self.sink.options.json {
-            report::print(&self.json_line(index, failure.status, failure.text.as_str()))?;
+            let text = failure.text.as_str();
+            report::print(&json_line(self.requests, index, failure.status, text))?;
         }
         failed(format!("{}: {}", self.requests.name(index), failure_text(failure)))
-    }
-
-    /// Marks what is left of a group that no loader can be opened for.
-    fn give_up(&mut self, group: &Group, failure: &Failure) -> Outcome<()> {
-        for index in &group.indexes {
-            self.endings[*index]
-                .get_or_insert_with(|| (failure.status, failure.text.as_str().to_owned()));
-        }
-        self.tell()
     }
 
     /// Ends the block: requests that never came out have failed.
     fn end(mut self) -> Outcome<()> {
         self.tell()?;
-        let untold = &self.endings[self.told..];
-        let failing = |ending: &&Option<Ending>| {
-            ending.as_ref().is_none_or(|(status, _)| *status != Status::Ok)
-        };
-        self.sink.failures += untold.iter().filter(failing).count();
-        self.sink.count += self.endings.len();
+        self.sink.failures += self.endings.failures();
+        self.sink.count += self.requests.items.len();
         Ok(())
     }
+}
 
-    /// `{"index":3,"status":"DECODE","uri":"..","box":[[0,64]],"error":".."}` and a line end; uri
-    /// and box of a line that is no request are null.
-    fn json_line(&self, index: usize, status: Status, text: &str) -> String {
-        let number = self.requests.first + index;
-        let (mut uri, mut extent) = (Value::Null, Value::Null);
-        if !self.requests.malformed.contains_key(&index) {
-            let found = &self.requests.items[index].1;
-            uri = Value::from(self.requests.uri(index));
-            let axes = found.begin.iter().zip(&found.end);
-            extent = axes.map(|(begin, end)| json!([begin, end])).collect();
-        }
-        let error = match status {
-            Status::Ok => String::new(),
-            _ => format!(",\"error\":{}", Value::from(text)),
-        };
-        format!(
-            "{{\"index\":{number},\"status\":\"{status}\",\"uri\":{uri},\"box\":{extent}{error}}}\n"
-        )
+/// `{"index":3,"status":"DECODE","uri":"..","box":[[0,64]],"error":".."}` and a line end; uri and
+/// box of a line that is no request are null.
+fn json_line(requests: &Requests, index: usize, status: Status, text: &str) -> String {
+    let number = requests.first + index;
+    let (mut uri, mut extent) = (Value::Null, Value::Null);
+    if !requests.malformed.contains_key(&index) {
+        let found = &requests.items[index].1;
+        uri = Value::from(requests.uri(index));
+        let axes = found.begin.iter().zip(&found.end);
+        extent = axes.map(|(begin, end)| json!([begin, end])).collect();
     }
+    let error = match status {
+        Status::Ok => String::new(),
+        _ => format!(",\"error\":{}", Value::from(text)),
+    };
+    format!(
+        "{{\"index\":{number},\"status\":\"{status}\",\"uri\":{uri},\"box\":{extent}{error}}}\n"
+    )
 }
 
 impl Sink<'_> {

@@ -9,8 +9,8 @@ use crate::fields::{ConfigFlags, fields_help};
 use crate::npy;
 use crate::progress::Progress;
 use crate::report;
-use crate::requests::{Lines, Requests, no_requests};
-use crate::samples::{self, Fields, Samples};
+use crate::requests::{LineList, Lines, Requests, no_requests};
+use crate::samples::Fields;
 use std::path::{Path, PathBuf};
 use wavetrain::config::ON_ERROR_SKIP;
 
@@ -45,8 +45,8 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; '-' reads stan
       --json            one line per request on standard output: index, status, uri, box, and the
                         error if it failed
 
-A list is read as it streams, 65,536 requests at a time. With --fields, and with -o to standard
-output or a pipe, all of it is read first: the number of requests stands at the head of the file.
+A list is read as it streams, 65,536 requests at a time. With -o to standard output or a pipe all of
+it is read first: the number of requests stands at the head of the file.
 A file has its name once it is whole. Ctrl-C leaves no other.
 
 Exit code: 0 when every byte was written, 1 when a request failed, 2 for a wrong command line.
@@ -57,7 +57,7 @@ Config (sizes take suffixes: 64MiB, 4k):
 
 /// Requests that are read before they are streamed: enough that opening a loader for them does not
 /// matter, at some hundred bytes each.
-const BLOCK_REQUESTS: usize = 1 << 16;
+pub const BLOCK_REQUESTS: usize = 1 << 16;
 
 /// The command line of a crop.
 pub struct Options {
@@ -135,8 +135,7 @@ pub fn options(parser: &mut lexopt::Parser) -> Outcome<Option<(Options, Source)>
         if json || !source || !words.is_empty() {
             return usage("crop --fields FILE takes no box, no --dtype and no --json");
         }
-        let samples = Samples::read(file, Fields::read(&fields)?)?;
-        return samples::crop(&mut flags, &samples, folder).map(|()| None);
+        return super::fields::crop(&flags, Fields::read(&fields)?, file, folder).map(|()| None);
     }
     let target = target(out, folder, json)?;
     let keep_going = flags.config.on_error == ON_ERROR_SKIP;
@@ -182,7 +181,7 @@ impl Source {
             Source::Words(requests) => {
                 let Some(requests) = requests.take() else { return Ok(None) };
                 progress.set_count(Some(requests.items.len() as u64));
-                let types = feed::element_types(&requests.uris);
+                let types = feed::element_types(&requests.uris.list);
                 return Ok(Some(Block { requests, types }));
             }
             Source::List(lines, path, first) => (lines, path, first),
@@ -198,8 +197,8 @@ impl Source {
         let mut has_more = true;
         // A stack has the type of the first array that can be read, so that one is looked for.
         while has_more && (types.is_empty() || lacks_type && types.iter().all(Option::is_none)) {
-            has_more = requests.read_more(lines, count, options.keep_going)?;
-            types.extend(feed::element_types(&requests.uris[types.len()..]));
+            has_more = requests.add_more(lines, count, options.keep_going)?;
+            types.extend(feed::element_types(&requests.uris.list[types.len()..]));
         }
         if requests.items.is_empty() {
             return if *first == 0 { no_requests(path) } else { Ok(None) };

@@ -68,7 +68,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
 
     let places: Vec<_> = (0..options.crops).map(place).collect();
     let samples = samples(&options, &places)?;
-    samples.prepare(&mut options.flags)?;
+    options.flags.config = samples.prepare(&options.flags)?.0;
     let loader = feed::open(&options.flags.config).map_err(|failure| Fault::library(&failure))?;
     let (crcs, tiles) = check_pass(&loader, &options, (&samples, &places), cpus)?;
     timed_pass(&loader, &options, &samples, &crcs)?;
@@ -172,7 +172,8 @@ fn samples(options: &Options, places: &[[i64; 3]]) -> Outcome<Samples> {
         {"name": "label", "dtype": "i64"},
     ]);
     let uris = store::VOLUMES.map(|(name, _)| options.folder.join(name));
-    let mut samples = Samples::new(Fields::from_value(&fields).map_err(Fault::Failed)?);
+    let fields = Fields::from_value(&fields).map_err(Fault::Failed)?;
+    let mut samples = Samples::beginning_at(0, fields);
     for place in places {
         let crop: [_; 3] =
             std::array::from_fn(|axis| [place[axis], place[axis] + CROP[axis] as i64]);
