@@ -10,21 +10,10 @@
 //! as three runs for a chunk that holds the whole axis: segment [-3, 0) backwards from 3,
 //! [0, 4) forwards from 0, [4, 6) backwards from 2.
 
+pub use crate::records::PadMode;
+
 /// The source of a place that has none: in no chunk.
 const NO_SOURCE: i64 = -1;
-
-/// What lies outside the array.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PadMode {
-    /// Nothing: a box must lie inside.
-    None,
-    /// A value; those places have no source.
-    Constant,
-    /// The nearest element.
-    Edge,
-    /// The mirror image, edge not repeated, reflected as often as it takes.
-    Reflect,
-}
 
 /// Why an interval cannot be had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -27,12 +27,10 @@
 
 use crate::base::arena::{Rows, RowsMut};
 use crate::base::limits::ELEMENT_BYTES_MAX;
-use crate::loops::casts::{
-    GATHER_BYTES_MAX, Gather, RowLoop, STRIP_BYTES, copies, copy_dense, pair, row_to_halves,
-};
+use crate::loops::casts::{GATHER_BYTES_MAX, Gather, RowLoop, copies, copy_dense, pair};
 use crate::loops::simd::COPY_KERNELS;
 use crate::records::{ByteOrder, DTYPES, Dtype};
-use crate::simd::{Level, RowsPath};
+use crate::simd::{DenseRows, Level};
 
 /// Bytes of gathered elements between two passes: with their results well inside L1, and enough
 /// that a call costs nothing beside its work. A multiple of every element size up to 16 that a
@@ -47,45 +45,15 @@ pub struct Cast {
     /// Bytes that change places in the other byte order.
     word_bytes: u32,
     /// Elements side by side in the machine's byte order.
-    dense: Dense,
+    dense: DenseRows,
     /// Elements side by side in the other order into the machine's.
-    swap: Dense,
+    swap: DenseRows,
     /// Elements at any distance side by side, as they are and swapped.
     gather: [Gather; 2],
     /// Whether the elements are only copied, so that gathering them is all.
     copies: bool,
     /// Whether the target is not read soon.
     is_streamed: bool,
-}
-
-/// A kernel of `simd`, if there is one, and the loop that also does rows too short for it.
-#[derive(Clone, Copy, Debug)]
-struct Dense {
-    path: Option<RowsPath>,
-    portable: RowLoop,
-}
-
-impl Dense {
-    fn run(&self, source: &Rows<'_>, target: &mut RowsMut<'_>, is_streamed: bool) {
-        match self.path {
-            Some(path) if path.takes(source.row_bytes()) => path.run(source, target, is_streamed),
-            _ => self.run_portable(source, target),
-        }
-    }
-
-    fn run_portable(&self, source: &Rows<'_>, target: &mut RowsMut<'_>) {
-        match self.portable {
-            RowLoop::Single(portable) => {
-                (0..target.count()).for_each(|row| portable(source.row(row), target.row(row)));
-            }
-            RowLoop::ToHalves(to_floats, source_bytes) => {
-                let (first, mut strip) = ((to_floats, source_bytes), [0; STRIP_BYTES]);
-                for row in 0..target.count() {
-                    row_to_halves(first, source.row(row), target.row(row), &mut strip);
-                }
-            }
-        }
-    }
 }
 
 /// Rows of source elements: element `i` of row `r` starts at byte `first + r * pitch + i * step`.
@@ -135,7 +103,7 @@ impl Cast {
         let pair = pair(source, target)?;
         Some(Cast {
             target_bytes,
-            dense: Dense { path: RowsPath::at(&pair.kernels, level), portable: pair.portable },
+            dense: DenseRows::at(&pair.kernels, pair.portable, level),
             copies: false,
             is_streamed: false,
             ..copy(level, source_bytes, source_bytes)?
@@ -257,14 +225,8 @@ fn copy(level: Level, bytes: u32, word_bytes: u32) -> Option<Cast> {
         source_bytes: bytes,
         target_bytes: bytes,
         word_bytes,
-        dense: Dense {
-            path: RowsPath::at(&COPY_KERNELS, level),
-            portable: RowLoop::Single(copy_dense),
-        },
-        swap: Dense {
-            path: RowsPath::at(&copies.swap_kernels, level),
-            portable: RowLoop::Single(copies.swap),
-        },
+        dense: DenseRows::at(&COPY_KERNELS, RowLoop::Single(copy_dense), level),
+        swap: DenseRows::at(&copies.swap_kernels, RowLoop::Single(copies.swap), level),
         gather: copies.gather,
         copies: true,
         is_streamed: false,

@@ -7,6 +7,19 @@
 use crate::base::indexes::BatchSlot;
 use crate::base::limits::RANK_MAX;
 
+/// What lies outside the array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PadMode {
+    /// Nothing: a box must lie inside.
+    None,
+    /// A value; those places have no source.
+    Constant,
+    /// The nearest element.
+    Edge,
+    /// The mirror image, edge not repeated, reflected as often as it takes.
+    Reflect,
+}
+
 /// Where elements go: to a sample in a field of the batch in a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Destination {

@@ -25,7 +25,8 @@ mod time;
 pub use asked::Origin;
 pub use augment::{Augment, AugmentHead, AugmentWords, Erased, augment_words};
 pub use boxes::{
-    AxisWalk, BoxRecord, BoxShape, CallerPlaces, Destination, STEP_MAX, STEPPED_MAX, WalkFault,
+    AxisWalk, BoxRecord, BoxShape, CallerPlaces, Destination, PadMode, STEP_MAX, STEPPED_MAX,
+    WalkFault,
 };
 pub use codec::{
     CODECS, Codec, CodecChain, CodecName, CodecRow, Filter, Line, Number, Sum, SumKind, Types,

@@ -2,13 +2,13 @@
 //! some CPUs have.
 //!
 //! In: a [`Level`], found once. Out: [`FloatEnvironment`], a guard for the stages,
-//! and [`RowsPath`], the kernels for rows of elements behind bounds that are checked. The kernels
-//! themselves are `loops`'.
+//! and [`RowsPath`], the kernels for rows of elements behind bounds that are checked;
+//! [`DenseRows`] has the loop for short rows too. The kernels themselves are `loops`'.
 
 mod path;
 
 pub use crate::loops::simd::Level;
-pub use path::RowsPath;
+pub use path::{DenseRows, RowsPath};
 
 /// The default floating-point environment for as long as the guard lives: round to nearest even,
 /// subnormals kept, no traps. The host's own settings come back when it is dropped.

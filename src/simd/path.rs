@@ -6,6 +6,7 @@
 
 use super::Level;
 use crate::base::arena::{Rows, RowsMut};
+use crate::loops::casts::{RowLoop, STRIP_BYTES, row_to_halves};
 use crate::loops::simd::{LevelKernel, RowsKernels, rows_streamed};
 
 /// A kernel that runs on this machine.
@@ -53,6 +54,43 @@ impl RowsPath {
                 rows_streamed(kernel, element_bytes, from, to, count, length);
             } else {
                 kernel(from, source_pitch, to, target_pitch, count, length);
+            }
+        }
+    }
+}
+
+/// Rows of elements side by side: a kernel, if there is one, and the loop that also does rows too
+/// short for it.
+#[derive(Clone, Copy, Debug)]
+pub struct DenseRows {
+    path: Option<RowsPath>,
+    portable: RowLoop,
+}
+
+impl DenseRows {
+    /// The best of these kernels at a level, and the loop that gives the same bits.
+    pub fn at(kernels: &RowsKernels, portable: RowLoop, level: Level) -> DenseRows {
+        DenseRows { path: RowsPath::at(kernels, level), portable }
+    }
+
+    /// Does all rows, as [`RowsPath::run`] does.
+    pub fn run(&self, source: &Rows<'_>, target: &mut RowsMut<'_>, is_streamed: bool) {
+        match self.path {
+            Some(path) if path.takes(source.row_bytes()) => path.run(source, target, is_streamed),
+            _ => self.run_portable(source, target),
+        }
+    }
+
+    fn run_portable(&self, source: &Rows<'_>, target: &mut RowsMut<'_>) {
+        match self.portable {
+            RowLoop::Single(portable) => {
+                (0..target.count()).for_each(|row| portable(source.row(row), target.row(row)));
+            }
+            RowLoop::ToHalves(to_floats, source_bytes) => {
+                let (first, mut strip) = ((to_floats, source_bytes), [0; STRIP_BYTES]);
+                for row in 0..target.count() {
+                    row_to_halves(first, source.row(row), target.row(row), &mut strip);
+                }
             }
         }
     }
