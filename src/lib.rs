@@ -44,7 +44,7 @@
 //! source     find  nodes  levels  parts  files  asked       a name becomes a record: each file
 //!            paths  flat/  zarr/  json/                     reads one kind of source
 //! stages     assemble batch chunk_cache decode device       pure; they share records and
-//!            plan read wave                                 never name each other
+//!            plan read resample wave                        never name each other
 //! recipes    moves  arithmetic  erases  affine  draws      beside the flow: what a caller draws
 //!            fixed                                         for a box
 //! sampler    epoch  chunk_shuffle  boxes  tables  cost      beside the flow: in which order a
@@ -90,6 +90,7 @@ mod rooms {
     pub mod read;
     pub mod recipes;
     pub mod records;
+    pub mod resample;
     pub mod sampler;
     pub mod wave;
 

@@ -3,6 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
+#[path = "../fuzz/bodies/affine.rs"]
+mod affine;
+#[path = "common/affine_model.rs"]
+mod affine_model;
 #[path = "../fuzz/bodies/api_sequence.rs"]
 mod api_sequence;
 #[path = "../fuzz/bodies/blosc1_chunk.rs"]
@@ -90,6 +94,7 @@ type Body = fn(&[u8]);
 
 /// The targets by name.
 const TARGETS: &[(&str, Body)] = &[
+    ("affine", affine::run),
     ("api_sequence", api_sequence::run),
     ("blosc1_chunk", blosc1_chunk::run),
     ("blosc1_header", blosc1_header::run),
@@ -157,7 +162,7 @@ fn replay(name: &str, path: &Path, body: Body, data: &[u8]) {
 fn weight(name: &str) -> usize {
     match name {
         "api_sequence" | "boxes" | "chunk" => 10,
-        "casts" | "plan" | "unshuffle" => 3,
+        "affine" | "casts" | "plan" | "unshuffle" => 3,
         _ => 1,
     }
 }
@@ -233,6 +238,18 @@ fn casts_of_every_pair_of_types_pass() {
             replay("casts", Path::new("a pair of types"), casts::run, &data);
         }
     }
+}
+
+/// Seeds and their mutants reach few maps.
+#[test]
+fn affine_maps_of_random_choices_pass() {
+    let (mut state, mut resampled) = (0xbb67_ae85_84ca_a73b, 0);
+    for _ in 0..10_000 {
+        let data: Vec<u8> = (0..160).map(|_| (next(&mut state) >> 32) as u8).collect();
+        let outcome = std::panic::catch_unwind(|| affine::is_resampled(&data));
+        resampled += outcome.unwrap_or_else(|_| panic!("choices {data:?}")) as usize;
+    }
+    assert!(resampled > 5_000, "{resampled} of 10,000 were resampled");
 }
 
 /// Documents of the menus with `choices` choices, of which most take the first entry of their

@@ -55,6 +55,7 @@ const ROOMS: &[(&str, &str)] = &[
     ("device", "cuda base"),
     ("plan", "records base"),
     ("read", "records os loops base"),
+    ("resample", "records simd loops base"),
     ("wave", "records os base"),
     // Beside the flow: the order in which a caller pushes, and what it draws for each box. The C
     // surface alone names them.

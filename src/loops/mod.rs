@@ -10,6 +10,7 @@
 //! filters sums     what numcodecs does to elements, and its checksums
 //! digest           64 bits of what a sample holds
 //! augment normal   arithmetic on floats, and its noise
+//! resample         between elements of a block
 //! simd             instructions of some CPUs only, and which of them are here
 //! ```
 
@@ -26,6 +27,7 @@ pub mod inflate;
 pub mod lz4;
 mod normal;
 mod repeat;
+pub mod resample;
 pub mod simd;
 pub mod sums;
 pub mod unshuffle;

@@ -6,7 +6,7 @@
 //!
 //! `rows` converts, swaps and copies rows of elements, `unshuffle` undoes blosc's filters. `lz4`,
 //! `blosclz` and `inflate` are inner loops of dictionary coders, with the copies of `copies`;
-//! `checksums` are those of gzip and zlib, `digest` that of samples.
+//! `checksums` are those of gzip and zlib, `digest` that of samples, `resample` those of maps.
 
 #[cfg(target_arch = "x86_64")]
 mod augment;
@@ -33,6 +33,8 @@ mod lz4;
 #[cfg(not(target_arch = "x86_64"))]
 mod portable;
 #[cfg(target_arch = "x86_64")]
+mod resample;
+#[cfg(target_arch = "x86_64")]
 mod rows;
 #[cfg(target_arch = "x86_64")]
 mod unshuffle;
@@ -57,6 +59,8 @@ pub use level::Level;
 pub use lz4::lz4_sequences;
 #[cfg(not(target_arch = "x86_64"))]
 pub use portable::*;
+#[cfg(target_arch = "x86_64")]
+pub use resample::{strip_lerp, strip_offsets, strip_weights};
 #[cfg(target_arch = "x86_64")]
 pub use rows::{COPY_KERNELS, cast_kernels, rows_streamed, swap_kernels};
 #[cfg(target_arch = "x86_64")]

@@ -5,6 +5,7 @@ use super::kernels::Kernel;
 use super::{Level, RowsKernels};
 use crate::loops::augment::{FloatBytes, Steps, add_noise_plain, run_each_plain, run_plain};
 use crate::loops::inflate::{Bits, Stop, Tables};
+use crate::loops::resample::{self, Floats, Weights};
 use crate::records::Dtype;
 
 /// The same steps for all floats.
@@ -60,6 +61,34 @@ pub fn adler32_sums(sums: (u32, u32), bytes: &[u8]) -> ((u32, u32), &[u8]) {
 /// All bytes are left.
 pub fn digest_sums(_level: Level, bytes: &[u8], _first: u64) -> (u64, &[u8]) {
     (0, bytes)
+}
+
+/// See [`resample::offsets`].
+pub fn strip_offsets(
+    _level: Level,
+    first: &[i64; 3],
+    step: &[i64; 3],
+    stride: &[u32; 3],
+    offsets: &mut [u32],
+) {
+    resample::offsets(first, step, stride, offsets);
+}
+
+/// See [`resample::weights`].
+pub fn strip_weights(_level: Level, first: i64, step: i64, weights: &mut [f32]) {
+    resample::weights(first, step, weights);
+}
+
+/// See [`resample::lerp`].
+pub fn strip_lerp(
+    _level: Level,
+    axes: usize,
+    is_exact: bool,
+    floats: &mut Floats,
+    weights: &Weights,
+    count: usize,
+) {
+    resample::lerp(axes, is_exact, floats, weights, count);
 }
 
 /// No kernels.
