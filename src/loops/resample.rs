@@ -20,8 +20,39 @@ pub type Floats = [[[u8; 4]; STRIP]; TAPS_MAX];
 /// Weights of a strip: of each axis, the innermost first.
 pub type Weights = [[f32; STRIP]; 3];
 
+/// The taps of a strip of places.
+pub struct Taps {
+    /// Number of axes with two taps; a place has two for each combination of theirs. The number of
+    /// a tap has a bit for each, the lowest of the innermost axis.
+    pub axes: usize,
+    /// Number of places.
+    pub count: usize,
+    /// Offsets of the first taps, in elements. Past the last place: anything.
+    pub offsets: [u32; STRIP],
+    /// What each tap adds to them.
+    pub deltas: [u32; TAPS_MAX],
+    /// The weights of upper taps.
+    pub weights: Weights,
+}
+
+impl Taps {
+    /// Taps of no place.
+    pub const NONE: Taps = Taps {
+        axes: 0,
+        count: 0,
+        offsets: [0; STRIP],
+        deltas: [0; TAPS_MAX],
+        weights: [[0.0; STRIP]; 3],
+    };
+
+    /// How many a place has.
+    pub fn number(&self) -> usize {
+        1 << self.axes
+    }
+}
+
 /// Lanes that are lerped at once, of each of up to eight taps: they stay in registers.
-const LANES: usize = 8;
+pub const LANES: usize = 8;
 
 /// Offsets of places whose coordinates are all inside: of place `n` those are
 /// `first + n * step`, and their voxels `stride` elements apart.
@@ -85,18 +116,28 @@ fn lerp_of<const AXES: usize, const TAPS: usize, const IS_EXACT: bool>(
             let row = &floats[tap][lanes.clone()];
             (0..LANES).for_each(|lane| taps[tap][lane] = f32::from_ne_bytes(row[lane]));
         }
-        for axis in 0..AXES {
-            let weights = &weights[axis][lanes.clone()];
-            for pair in 0..TAPS >> (axis + 1) {
-                let (low, high) = (taps[2 * pair], taps[2 * pair + 1]);
-                let result = &mut taps[pair];
-                (0..LANES).for_each(|lane| {
-                    result[lane] = between::<IS_EXACT>(low[lane], high[lane], weights[lane]);
-                });
-            }
-        }
+        lerp_lanes::<AXES, TAPS, IS_EXACT>(&mut taps, weights, lanes.start);
         let row = &mut floats[0][lanes];
         (0..LANES).for_each(|lane| row[lane] = taps[0][lane].to_ne_bytes());
+    }
+}
+
+/// Lerps the taps of places from `first` on, to the first.
+#[inline(always)]
+pub fn lerp_lanes<const AXES: usize, const TAPS: usize, const IS_EXACT: bool>(
+    taps: &mut [[f32; LANES]; TAPS],
+    weights: &Weights,
+    first: usize,
+) {
+    for axis in 0..AXES {
+        let weights = &weights[axis][first..first + LANES];
+        for pair in 0..TAPS >> (axis + 1) {
+            let (low, high) = (taps[2 * pair], taps[2 * pair + 1]);
+            let result = &mut taps[pair];
+            (0..LANES).for_each(|lane| {
+                result[lane] = between::<IS_EXACT>(low[lane], high[lane], weights[lane]);
+            });
+        }
     }
 }
 

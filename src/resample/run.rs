@@ -15,7 +15,7 @@ use crate::base::arena::{Claim, Rows, RowsMut};
 use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::loops::casts::pair;
 use crate::loops::resample::{Floats, GatherAt, STRIP, TAPS_MAX, gather_at};
-use crate::loops::simd::strip_lerp;
+use crate::loops::simd::{strip_lerp, strip_linear};
 use crate::records::Dtype;
 use crate::simd::{DenseRows, Level};
 use core::ops::Range;
@@ -40,6 +40,7 @@ pub struct Target<'a, 'b> {
 #[derive(Clone, Copy)]
 pub struct Resample {
     filter: Filter,
+    source: Dtype,
     source_bytes: usize,
     target_bytes: usize,
     level: Level,
@@ -105,6 +106,7 @@ impl Resample {
         };
         Some(Resample {
             filter,
+            source,
             source_bytes: source_bytes as usize,
             target_bytes: target_bytes as usize,
             level,
@@ -150,7 +152,7 @@ impl Resample {
                     let count = (part.end - at).min(STRIP as u64) as usize;
                     line.take(self.level, at, count, is_inside, &mut work.strip);
                     let first = first + at * layout.target[2];
-                    self.strip(&line, layout, block, target, first, &mut work);
+                    self.strip(layout, block, target, first, &mut work);
                 }
             }
         }
@@ -159,22 +161,19 @@ impl Resample {
     /// Writes a strip for each combination of places on the axes that are copied.
     fn strip(
         &self,
-        line: &Line<'_>,
         layout: &Layout,
         block: &[u8],
         target: &mut Target<'_, '_>,
         first: u64,
         work: &mut Work,
     ) {
-        let count = work.strip.count;
+        let count = work.strip.taps.count;
         let has_outside = work.strip.has_outside();
         let is_read = !has_outside || (0..count).any(|place| !work.strip.is_outside(place));
         layout.each_other(|voxel, at| {
             if is_read {
-                self.elements(&block[voxel * self.source_bytes..], work);
-            }
-            if is_read && self.filter == Filter::Linear {
-                self.lerp(line.axes(), has_outside.then_some(target.pad), work);
+                let pad = has_outside.then_some(target.pad);
+                self.read(&block[voxel * self.source_bytes..], pad, work);
             }
             let elements = &mut work.result[..count * self.target_bytes];
             for place in 0..if has_outside { count } else { 0 } {
@@ -194,35 +193,52 @@ impl Resample {
         });
     }
 
+    /// Makes the elements of the result of those of `source`. `pad`: some taps are not in the array.
+    fn read(&self, source: &[u8], pad: Option<&[u8]>, work: &mut Work) {
+        if self.filter == Filter::Nearest {
+            return self.elements(source, work);
+        }
+        let Work { strip, floats, .. } = work;
+        let (level, dtype) = (self.level, self.source);
+        if !strip.is_inside || !strip_linear(level, dtype, source, &mut strip.taps, floats) {
+            self.elements(source, work);
+            self.lerp(pad, work);
+        }
+        let Work { strip, floats, result, .. } = work;
+        let result = &mut result[..strip.taps.count * self.target_bytes];
+        cast_row(self.from_floats, floats[0][..strip.taps.count].as_flattened(), result);
+    }
+
     /// Gathers all taps and casts them: to floats, or, for nearest, to the result.
     fn elements(&self, source: &[u8], work: &mut Work) {
         let Work { strip, gathered, floats, result } = work;
         let is_linear = self.filter == Filter::Linear;
         let cast_to = if is_linear { floats.as_flattened_mut().as_flattened_mut() } else { result };
-        let (pitch, row_bytes) = (STRIP * self.source_bytes, strip.count * self.source_bytes);
+        let (pitch, row_bytes) = (STRIP * self.source_bytes, strip.taps.count * self.source_bytes);
         let gather = |elements: &mut [u8]| {
-            for tap in 0..strip.taps {
+            for tap in 0..strip.taps.number() {
                 let (offsets, delta) = strip.tap(tap);
                 (self.gather)(source, offsets, delta, &mut elements[tap * pitch..][..row_bytes]);
             }
         };
         let Some(cast) = self.to_floats else { return gather(cast_to) };
         gather(gathered);
-        let (taps, to_bytes) = (strip.taps, if is_linear { FLOAT } else { self.target_bytes });
+        let (taps, to_bytes) =
+            (strip.taps.number(), if is_linear { FLOAT } else { self.target_bytes });
         let rows = Rows::new(gathered, 0, row_bytes as u64, taps as u64, pitch as i64);
         let cast_to = &mut cast_to[..taps * STRIP * to_bytes];
         let mut packed = RowsMut::packed(cast_to, STRIP * to_bytes);
-        cast.run(&rows, &mut packed.part(0, taps, 0, strip.count * to_bytes), false);
+        cast.run(&rows, &mut packed.part(0, taps, 0, strip.taps.count * to_bytes), false);
     }
 
-    /// Lerps floats and makes them elements of the result. `pad`: some taps are not in the array.
-    fn lerp(&self, axes: usize, pad: Option<&[u8]>, work: &mut Work) {
-        let Work { strip, floats, result, .. } = work;
+    /// Lerps floats, those of taps that are not in the array being the pad value.
+    fn lerp(&self, pad: Option<&[u8]>, work: &mut Work) {
+        let Work { strip, floats, .. } = work;
         if let Some(pad) = pad {
             let mut value = [0; FLOAT];
             cast_row(self.pad_to_float, pad, &mut value);
-            for tap in 0..strip.taps {
-                for (float, outside) in floats[tap].iter_mut().zip(&strip.outside[..strip.count]) {
+            for tap in 0..strip.taps.number() {
+                for (float, outside) in floats[tap].iter_mut().zip(&strip.outside) {
                     if outside >> tap & 1 == 1 {
                         *float = value;
                     }
@@ -230,9 +246,8 @@ impl Resample {
             }
         }
         let is_exact = self.has_specials || pad.is_some();
-        strip_lerp(self.level, axes, is_exact, floats, &strip.weights, strip.count);
-        let floats = floats[0][..strip.count].as_flattened();
-        cast_row(self.from_floats, floats, &mut result[..strip.count * self.target_bytes]);
+        let taps = &strip.taps;
+        strip_lerp(self.level, taps.axes, is_exact, floats, &taps.weights, taps.count);
     }
 }
 

@@ -6,60 +6,54 @@
 
 use super::layout::Layout;
 use super::map::{AXES, FRACTION_BITS, Filter, Map, WEIGHT_BITS};
-use crate::loops::resample::{STRIP, TAPS_MAX, Weights, weight_of};
+use crate::loops::resample::{STRIP, TAPS_MAX, Taps, weight_of};
 use crate::loops::simd::{Level, strip_offsets, strip_weights};
 use crate::records::PadMode;
 use arrayvec::ArrayVec;
 use core::ops::Range;
 
-/// A voxel that is not in the array.
-const OUTSIDE: u32 = u32::MAX;
+/// A bit of the offset of a voxel that is not in the array. Others fit below it.
+const OUTSIDE: u32 = 1 << 31;
 
 /// What the taps of a strip are.
 pub(super) struct Strip {
-    /// Offsets of each tap, of one place after the other, in elements. Inside, those of the first.
+    /// Of all taps, if all are inside; weights and counts in any case.
+    pub(super) taps: Taps,
+    /// Offsets of each tap by itself, if not.
     offsets: [[u32; STRIP]; TAPS_MAX],
-    /// What lies between the first tap and each.
-    deltas: [u32; TAPS_MAX],
-    /// Whether the first tap has the offsets of all.
-    is_inside: bool,
-    /// By axis that is lerped.
-    pub(super) weights: Weights,
+    /// Whether all are inside.
+    pub(super) is_inside: bool,
     /// By place: a bit for each tap that is not in the array.
     pub(super) outside: [u8; STRIP],
-    /// Number of places.
-    pub(super) count: usize,
-    /// Number of taps of each.
-    pub(super) taps: usize,
 }
 
 impl Strip {
     pub(super) fn new() -> Strip {
         Strip {
+            taps: Taps::NONE,
             offsets: [[0; STRIP]; TAPS_MAX],
-            deltas: [0; TAPS_MAX],
             is_inside: true,
-            weights: [[0.0; STRIP]; AXES],
             outside: [0; STRIP],
-            count: 0,
-            taps: 1,
         }
     }
 
     /// Offsets of a tap, and what is added to each.
     pub(super) fn tap(&self, tap: usize) -> (&[u32], u32) {
-        let row = if self.is_inside { 0 } else { tap };
-        (&self.offsets[row][..self.count], self.deltas[tap])
+        let count = self.taps.count;
+        if self.is_inside {
+            return (&self.taps.offsets[..count], self.taps.deltas[tap]);
+        }
+        (&self.offsets[tap][..count], 0)
     }
 
     /// Whether taps of some place are not in the array.
     pub(super) fn has_outside(&self) -> bool {
-        !self.is_inside && self.outside[..self.count].iter().any(|outside| *outside != 0)
+        !self.is_inside && self.outside[..self.taps.count].iter().any(|outside| *outside != 0)
     }
 
     /// Whether no tap of a place is in the array; only asked of strips that have such taps.
     pub(super) fn is_outside(&self, place: usize) -> bool {
-        self.outside[place] == u8::MAX >> (TAPS_MAX - self.taps)
+        self.outside[place] == u8::MAX >> (TAPS_MAX - self.taps.number())
     }
 }
 
@@ -100,11 +94,6 @@ impl<'a> Line<'a> {
         line
     }
 
-    /// Number of axes with two taps.
-    pub(super) fn axes(&self) -> usize {
-        self.lerped.len()
-    }
-
     /// The places whose taps are all in the hull, whatever their weights.
     pub(super) fn inside(&self) -> Range<u64> {
         let places = self.map.places[2];
@@ -130,56 +119,58 @@ impl<'a> Line<'a> {
         let first: [i64; AXES] = core::array::from_fn(|axis| {
             self.first[axis].wrapping_add(self.step[axis].wrapping_mul(at as i64))
         });
-        (strip.count, strip.taps, strip.is_inside) = (count, 1 << self.axes(), is_inside);
+        (strip.taps.axes, strip.taps.count, strip.is_inside) =
+            (self.lerped.len(), count, is_inside);
         if !is_inside {
             return self.take_each(first, strip);
         }
-        strip_offsets(
-            level,
-            &first,
-            &self.step,
-            &self.layout.source,
-            &mut strip.offsets[0][..count],
-        );
+        let (taps, stride) = (&mut strip.taps, &self.layout.source);
+        strip_offsets(level, &first, &self.step, stride, &mut taps.offsets[..count]);
         for (number, axis) in self.lerped.iter().copied().enumerate() {
-            let weights = &mut strip.weights[number][..count];
+            let weights = &mut taps.weights[number][..count];
             strip_weights(level, first[axis], self.step[axis], weights);
         }
-        for tap in 0..strip.taps {
+        for tap in 0..taps.number() {
             let upper = self.lerped.iter().enumerate().filter(|(bit, _)| tap >> bit & 1 == 1);
-            strip.deltas[tap] = upper.map(|(_, axis)| self.layout.source[*axis]).sum();
+            taps.deltas[tap] = upper.map(|(_, axis)| stride[*axis]).sum();
         }
     }
 
     fn take_each(&self, first: [i64; AXES], strip: &mut Strip) {
-        strip.deltas = [0; TAPS_MAX];
-        for place in 0..strip.count {
-            // By axis: what the lower and the upper tap add.
-            let mut voxels = [[0; 2]; AXES];
-            for axis in 0..AXES {
-                let moved = self.step[axis].wrapping_mul(place as i64);
-                let (at, weight) = self.folded(axis, first[axis].wrapping_add(moved));
-                voxels[axis] = [at, at + i64::from(weight > 0)].map(|voxel| {
-                    let is_inside = voxel >= 0 && voxel < self.map.hull[axis];
-                    if is_inside { voxel as u32 * self.layout.source[axis] } else { OUTSIDE }
-                });
-                if let Some(number) = self.lerped.iter().position(|lerped| *lerped == axis) {
-                    strip.weights[number][place] = weight_of(weight);
+        let count = strip.taps.count;
+        // By axis: what the lower and the upper tap of each place add.
+        let mut voxels = [[[0; STRIP]; 2]; AXES];
+        for axis in 0..AXES {
+            let number = self.lerped.iter().position(|lerped| *lerped == axis);
+            let (hull, stride) = (self.map.hull[axis], self.layout.source[axis]);
+            let [lower, upper] = &mut voxels[axis];
+            let offset = |voxel: i64| {
+                if voxel >= 0 && voxel < hull { voxel as u32 * stride } else { OUTSIDE }
+            };
+            let mut at = first[axis];
+            for place in 0..count {
+                let (voxel, weight) = self.folded(axis, at);
+                lower[place] = offset(voxel);
+                if let Some(number) = number {
+                    upper[place] = offset(voxel + i64::from(weight > 0));
+                    strip.taps.weights[number][place] = weight_of(weight);
                 }
+                at = at.wrapping_add(self.step[axis]);
             }
-            strip.outside[place] = 0;
-            for tap in 0..strip.taps {
-                let is_upper = |axis: usize| {
-                    self.lerped
-                        .iter()
-                        .position(|lerped| *lerped == axis)
-                        .is_some_and(|bit| tap >> bit & 1 == 1)
-                };
-                let chosen: [u32; AXES] =
-                    core::array::from_fn(|axis| voxels[axis][usize::from(is_upper(axis))]);
-                let is_outside = chosen.contains(&OUTSIDE);
+        }
+        strip.outside[..count].fill(0);
+        for tap in 0..strip.taps.number() {
+            let chosen: [&[u32; STRIP]; AXES] = core::array::from_fn(|axis| {
+                let number = self.lerped.iter().position(|lerped| *lerped == axis);
+                &voxels[axis][number.map_or(0, |number| tap >> number & 1)]
+            });
+            let offsets = &mut strip.offsets[tap];
+            for place in 0..count {
+                let [first, second, third] = chosen.map(|offsets| offsets[place]);
+                let is_outside = (first | second | third) & OUTSIDE != 0;
                 strip.outside[place] |= u8::from(is_outside) << tap;
-                strip.offsets[tap][place] = if is_outside { 0 } else { chosen.iter().sum() };
+                let sum = first.wrapping_add(second).wrapping_add(third);
+                offsets[place] = if is_outside { 0 } else { sum };
             }
         }
     }

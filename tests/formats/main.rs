@@ -1,6 +1,7 @@
 //! What stores may hold: every format, codec and type bit for bit, on the host and on the simulated
 //! device, and everything that is refused or damaged, by name.
 
+mod affine;
 mod asked;
 mod bad_chunks;
 mod bad_data;

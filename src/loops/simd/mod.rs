@@ -60,7 +60,7 @@ pub use lz4::lz4_sequences;
 #[cfg(not(target_arch = "x86_64"))]
 pub use portable::*;
 #[cfg(target_arch = "x86_64")]
-pub use resample::{strip_lerp, strip_offsets, strip_weights};
+pub use resample::{strip_lerp, strip_linear, strip_offsets, strip_weights};
 #[cfg(target_arch = "x86_64")]
 pub use rows::{COPY_KERNELS, cast_kernels, rows_streamed, swap_kernels};
 #[cfg(target_arch = "x86_64")]

@@ -5,7 +5,7 @@ use super::kernels::Kernel;
 use super::{Level, RowsKernels};
 use crate::loops::augment::{FloatBytes, Steps, add_noise_plain, run_each_plain, run_plain};
 use crate::loops::inflate::{Bits, Stop, Tables};
-use crate::loops::resample::{self, Floats, Weights};
+use crate::loops::resample::{self, Floats, Taps, Weights};
 use crate::records::Dtype;
 
 /// The same steps for all floats.
@@ -77,6 +77,17 @@ pub fn strip_offsets(
 /// See [`resample::weights`].
 pub fn strip_weights(_level: Level, first: i64, step: i64, weights: &mut [f32]) {
     resample::weights(first, step, weights);
+}
+
+/// No kernel.
+pub fn strip_linear(
+    _level: Level,
+    _dtype: Dtype,
+    _source: &[u8],
+    _taps: &mut Taps,
+    _floats: &mut Floats,
+) -> bool {
+    false
 }
 
 /// See [`resample::lerp`].
