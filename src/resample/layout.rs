@@ -22,11 +22,11 @@ pub struct Other {
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// Elements of the block from one voxel to the next, as the arrays of a map.
-    pub(super) source: [u32; AXES],
+    pub source: [u32; AXES],
     /// Bytes of the target from one place to the next.
-    pub(super) target: [u64; AXES],
+    pub target: [u64; AXES],
     /// The axes that are copied.
-    pub(super) others: ArrayVec<Other, RANK_MAX>,
+    pub others: ArrayVec<Other, RANK_MAX>,
     elements: u64,
 }
 
@@ -68,8 +68,8 @@ impl Layout {
         self.elements
     }
 
-    /// Calls `copy` with the first voxel of each combination of places on the axes that are copied,
-    /// and with the byte of the target that it goes to.
+    /// Calls `copy` for each combination of places on the axes that are copied, with the first
+    /// voxel of each and the byte of its first place, both from those of the first combination on.
     pub(super) fn each_other(&self, mut copy: impl FnMut(usize, u64)) {
         let mut at = [0; RANK_MAX];
         let (mut source, mut target) = (0, 0);

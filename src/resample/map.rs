@@ -105,25 +105,30 @@ impl fmt::Display for MapFault {
     }
 }
 
-/// An affine map from the places of an output to the voxels of an array, of integers alone: what
-/// hosts and devices compute with. Its arrays have [`AXES`] axes, see [`Map::axis`].
+/// An affine map from the places of an output to the voxels of an array, of integers alone: all
+/// that hosts and devices compute with. Its arrays have [`AXES`] axes, see [`Map::axis`]; the axes
+/// that a map lacks have one place, one voxel and steps of 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Map {
     rank: usize,
-    pub(super) filter: Filter,
-    pub(super) pad: PadMode,
+    /// What is read of the voxels about a coordinate.
+    pub filter: Filter,
+    /// What is read outside of the array.
+    pub pad: PadMode,
     /// Places along each axis of the output.
-    pub(super) places: [u64; AXES],
+    pub places: [u64; AXES],
     /// By axis of the array, then of the output: what a place adds to a coordinate.
-    pub(super) steps: [[i64; AXES]; AXES],
-    /// Coordinate of place 0, from the first voxel of the hull on, with the half that rounds it.
-    pub(super) first: [i64; AXES],
+    pub steps: [[i64; AXES]; AXES],
+    /// Coordinate of place 0, from the first voxel of the hull on. A half of what the filter rounds
+    /// to is added, so that cutting bits off rounds each coordinate.
+    pub first: [i64; AXES],
     /// The first voxel that is read.
     origin: [u64; AXES],
     /// Voxels of the hull, at most 2^31.
-    pub(super) hull: [i64; AXES],
-    /// The first and the last voxel of the array, from the first of the hull on.
-    pub(super) walls: [[i64; 2]; AXES],
+    pub hull: [i64; AXES],
+    /// The first and the last voxel of the array, from the first of the hull on; at most 2^34 away,
+    /// beyond which no coordinate meets them.
+    pub walls: [[i64; 2]; AXES],
 }
 
 impl Map {
@@ -174,16 +179,12 @@ impl Map {
         self.rank
     }
 
-    /// What is read of the voxels about a coordinate.
-    pub fn filter(&self) -> Filter {
-        self.filter
-    }
-
-    /// The voxels along an axis of the map of which some are read: each voxel that a place reads
-    /// with a weight above 0 lies in the box of the hull. It is the smallest such box for edge, and
-    /// for all modes if no coordinate lies outside of the array; otherwise it is the box between
-    /// the corners of the output, cut to the array or folded into it. None of it may be read if a
-    /// long step leads over it, or if places lie inside along one axis and outside along another.
+    /// The voxels along an axis of the map that have to be there: each voxel that a place reads
+    /// with a weight above 0 lies in the box of the hull. It is the smallest such box if no
+    /// coordinate lies outside of the array, and for edge always. Otherwise the box between the
+    /// corners of the output is cut to the array, or folded into it. Some of that may be read by no
+    /// place: if a long step leads over it, or if places outside along one axis are inside along
+    /// another.
     pub fn hull(&self, axis: usize) -> Range<u64> {
         let axis = self.axis(axis);
         self.origin[axis]..self.origin[axis] + self.hull[axis] as u64
@@ -233,18 +234,20 @@ impl Map {
         let (mut high, mut low) = (0i128, 0i128);
         for column in 0..AXES {
             let (next, last) = ((column + 1) % AXES, (column + 2) % AXES);
-            // Two products of at most 2^126; the difference wraps at 2^127 alone, which is not met:
-            // a double below 2^31 is at most 2^63 - 2^10 here, and -2^63 twice gives 0.
-            let cofactor = (m[1][next] * m[2][last]).wrapping_sub(m[1][last] * m[2][next]);
+            // At most 2^127 - 2^73: the largest entry is -2^63 or 2^63 - 2^10, a double below 2^31.
+            let cofactor = m[1][next] * m[2][last] - m[1][last] * m[2][next];
             let below = m[0][column] * i128::from(cofactor as u64);
             low += i128::from(below as u64);
-            high = high.wrapping_add(m[0][column].wrapping_mul(cofactor >> 64));
+            high = high.wrapping_add(m[0][column] * (cofactor >> 64));
             high = high.wrapping_add(below >> 64);
         }
         high.wrapping_add(low >> 64) == 0 && low as u64 == 0
     }
 
-    /// Finds what one axis reads, and makes its coordinates relative to that.
+    /// Finds what one axis reads, and makes its coordinates relative to that. A coordinate is a sum
+    /// of terms of which each depends on one index of the place, linearly. So the least one has
+    /// each index at that end where its term is least, which is a corner of the output, a place
+    /// itself; and so has the largest one.
     fn bound(&mut self, row: usize, offset: i128, extent: u64) -> Result<(), MapFault> {
         let axis = self.axis(row);
         let first = offset + self.filter.half();
@@ -268,8 +271,10 @@ impl Map {
         Ok(())
     }
 
-    /// The voxels that coordinates from `low` to `high` read on an axis, both of which were rounded
-    /// by adding a half.
+    /// The voxels that coordinates from `low` to `high` read on an axis; a half was added to both,
+    /// so that cutting bits off rounds them. Rounding, taking the taps and clamping keep the order
+    /// of coordinates: the first tap of `low` and the last of `high` are the ends, and both are
+    /// read.
     fn read(
         &self,
         low: i128,

@@ -128,7 +128,7 @@ impl Resample {
         target: &mut Target<'_, '_>,
         rows: Range<u64>,
     ) {
-        assert!(map.filter() == self.filter && rows.end <= map.rows());
+        assert!(map.filter == self.filter && rows.end <= map.rows());
         assert!(block.len() as u64 == layout.elements() * self.source_bytes as u64);
         assert!(target.pad.len() == self.target_bytes);
         let mut work = Work {
@@ -193,7 +193,8 @@ impl Resample {
         });
     }
 
-    /// Makes the elements of the result of those of `source`. `pad`: some taps are not in the array.
+    /// Makes the elements of the result of those of `source`. `pad`: some taps are not in the
+    /// array.
     fn read(&self, source: &[u8], pad: Option<&[u8]>, work: &mut Work) {
         if self.filter == Filter::Nearest {
             return self.elements(source, work);

@@ -1,8 +1,8 @@
 //! The taps of a row of places: which of the row are inside, and where a strip of it reads.
 //!
 //! In: a map, a layout, the number of a row. Out: offsets into the block and weights, strip by
-//! strip. Invariant: every offset lies in the block of the hull. Inside, coordinates become offsets
-//! without a decision; elsewhere each place folds its own.
+//! strip. Invariant: every offset lies in the block of the hull. Coordinates of places inside
+//! become offsets without a decision; each other place folds its own.
 
 use super::layout::Layout;
 use super::map::{AXES, FRACTION_BITS, Filter, Map, WEIGHT_BITS};
@@ -81,7 +81,7 @@ impl<'a> Line<'a> {
             lerped: ArrayVec::new(),
         };
         for axis in (0..AXES).rev() {
-            // What is left after all sums fits, so it does not matter if one wraps.
+            // The sum is a coordinate and fits, so it does not matter if a part of it wraps.
             let [first, second, _] = map.steps[axis];
             let moved = first.wrapping_mul(outer).wrapping_add(second.wrapping_mul(inner));
             line.first[axis] = line.first[axis].wrapping_add(moved);

@@ -1,14 +1,14 @@
 //! What needs the processor by name: the floating-point environment and instructions that only
 //! some CPUs have.
 //!
-//! In: a [`Level`], found once. Out: [`FloatEnvironment`], a guard for the stages,
-//! and [`RowsPath`], the kernels for rows of elements behind bounds that are checked;
-//! [`DenseRows`] has the loop for short rows too. The kernels themselves are `loops`'.
+//! In: a [`Level`], found once. Out: [`FloatEnvironment`], a guard for the stages, and
+//! [`DenseRows`], a kernel or a loop for rows of elements, whose bounds are checked before. Kernels
+//! and loops themselves are `loops`'.
 
 mod path;
 
 pub use crate::loops::simd::Level;
-pub use path::{DenseRows, RowsPath};
+pub use path::DenseRows;
 
 /// The default floating-point environment for as long as the guard lives: round to nearest even,
 /// subnormals kept, no traps. The host's own settings come back when it is dropped.

@@ -1,8 +1,8 @@
 //! Kernels for rows of elements behind bounds.
 //!
-//! In: the kernels of a kind of work (`loops`), a level. Out: a [`RowsPath`] that this
-//! machine can take. Invariant: a path is only made of a kernel whose instructions the level has,
-//! and its kernel only gets rows that are in bounds.
+//! In: the kernels of a kind of work and the loop beside them (`loops`), a level. Out: the
+//! [`DenseRows`] of this machine. Invariant: a kernel is only called whose instructions the level
+//! has, and only gets rows that are in bounds.
 
 use super::Level;
 use crate::base::arena::{Rows, RowsMut};
@@ -11,28 +11,24 @@ use crate::loops::simd::{LevelKernel, RowsKernels, rows_streamed};
 
 /// A kernel that runs on this machine.
 #[derive(Clone, Copy, Debug)]
-pub struct RowsPath(LevelKernel);
+struct RowsPath(LevelKernel);
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
 impl RowsPath {
     /// The best of these kernels at a level, if there is one.
-    pub fn at(kernels: &RowsKernels, level: Level) -> Option<RowsPath> {
+    fn at(kernels: &RowsKernels, level: Level) -> Option<RowsPath> {
         kernels.at(level).map(RowsPath)
     }
 
     /// Whether source rows of `row_bytes` bytes are long enough.
-    pub fn takes(&self, row_bytes: usize) -> bool {
+    fn takes(&self, row_bytes: usize) -> bool {
         row_bytes >= self.0.length_min * self.0.source_bytes
     }
 
-    /// Does all rows of `source` into those of `target`, which has as many of as many elements.
-    ///
-    /// `is_streamed`: the target is not read soon, so it need not be in the caches. Where the rows
-    /// are whole cache lines they are then stored past the caches, which saves reading them first;
-    /// of any other rows that would write parts of lines, and takes up to twice as long.
-    pub fn run(&self, source: &Rows<'_>, target: &mut RowsMut<'_>, is_streamed: bool) {
+    /// Does all rows, as [`DenseRows::run`] says.
+    fn run(&self, source: &Rows<'_>, target: &mut RowsMut<'_>, is_streamed: bool) {
         let LevelKernel { kernel, source_bytes, target_bytes, .. } = self.0;
         let length = source.row_bytes() / source_bytes;
         assert!(length >= self.0.length_min);
@@ -73,7 +69,12 @@ impl DenseRows {
         DenseRows { path: RowsPath::at(kernels, level), portable }
     }
 
-    /// Does all rows, as [`RowsPath::run`] does.
+    /// Does all rows of `source` into those of `target`, which has as many of as many elements.
+    ///
+    /// `is_streamed`: the target is not read soon, so it need not be in the caches. If the rows are
+    /// whole cache lines and a kernel does them they are then stored past the caches, which saves
+    /// reading them first; of any other rows that would write parts of lines, and takes up to twice
+    /// as long.
     pub fn run(&self, source: &Rows<'_>, target: &mut RowsMut<'_>, is_streamed: bool) {
         match self.path {
             Some(path) if path.takes(source.row_bytes()) => path.run(source, target, is_streamed),

@@ -131,10 +131,10 @@ fn places_are_those_of_scipy_and_torch_within_the_bound() {
     assert!(counts.iter().all(|count| *count > 500), "{counts:?}");
 }
 
-/// The voxel that a tie goes to: of scipy as here the upper one, of torch the even one; both fold
-/// the coordinate before they round it, so that what is mirrored is the other one here.
+/// A tie is the upper voxel here and in scipy, in torch the even one. Both fold the coordinate
+/// before they round it, so a tie that is mirrored is the other voxel here.
 #[test]
-fn ties_go_to_the_upper_voxel_as_in_scipy_and_unlike_torch() {
+fn ties_are_the_upper_voxel_as_in_scipy_and_unlike_torch() {
     let ties: Vec<Known> =
         known().into_iter().filter(|known| known.case.places == [9, 9]).collect();
     assert_eq!(ties.len(), 4);
@@ -205,7 +205,7 @@ fn linear_is_within_the_bound_of_exact_interpolation() {
             largest = f64::max(largest, off / bound);
         }
     }
-    // The bound is not an idle one.
+    // The bound is not much too wide.
     assert!(largest > 0.1, "{largest}");
 }
 
@@ -234,7 +234,7 @@ fn turned(filter: Filter, pad: PadMode) -> Case {
 }
 
 #[test]
-fn every_type_goes_through_every_filter_that_takes_it() {
+fn every_type_is_resampled_by_each_filter_that_takes_it() {
     let mut ways = 0;
     for filter in [Filter::Nearest, Filter::Linear] {
         for source in DTYPES {

@@ -32,10 +32,12 @@ macro_rules! at_levels {
         mod wide {
             use super::*;
 
-            $(#[target_feature(enable = "avx2")]
-            pub fn $wide($($argument: $type),*) {
-                resample::$wide($($argument),*)
-            })*
+            $(
+                #[target_feature(enable = "avx2")]
+                pub fn $wide($($argument: $type),*) {
+                    resample::$wide($($argument),*)
+                }
+            )*
         }
     };
 }
@@ -84,14 +86,15 @@ pub fn strip_linear(
     // Lanes past the last place read what the first voxel's do.
     let lanes = taps.count.next_multiple_of(LANES);
     taps.offsets[taps.count..lanes].fill(0);
-    let largest = taps.offsets[..lanes].iter().fold(0, |most, offset| most.max(*offset));
-    let last = largest as usize + taps.deltas[taps.number() - 2] as usize;
+    let largest = taps.offsets[..lanes].iter().copied().fold(0, u32::max);
+    let delta = taps.deltas[..taps.number()].iter().step_by(2).copied().fold(0, u32::max);
     let read_bytes = if bytes == 4 { 8 } else { 4 };
-    if largest > i32::MAX as u32 || last * bytes + read_bytes > source.len() {
+    let is_read = (largest as usize + delta as usize) * bytes + read_bytes <= source.len();
+    if largest > i32::MAX as u32 || !is_read {
         return false;
     }
-    // SAFETY: the level has AVX2. Gathers read that many bytes from an element on, the last of
-    // which is the furthest: deltas of lower taps are sums of some of the strides in its own.
+    // SAFETY: the level has AVX2. Gathers read that many bytes from an element of a lower tap on,
+    // none of which is further than the largest offset and the largest delta.
     unsafe { kernels[taps.axes - 1](source.as_ptr(), taps, &mut floats[0], lanes) };
     true
 }
