@@ -385,6 +385,40 @@ def test_nan_is_one_nan_and_survives_a_clamp():
         assert xb[0, 0, 0, 0].view("u4") == 0x7FC00000
 
 
+def test_a_pass_is_line_by_line_that_of_the_header():
+    f4, shape = numpy.float32, (3, 6, 5)
+    recipes = [
+        to_float(200),
+        normalize((0.1, 0.2, 0.3), (0.5, 0.25, 0.7)),
+        gaussian_noise(0.3),
+        color_jitter(brightness=0.2, contrast=0.3),
+        clamp(-1, 1.5),
+        cutout(size=3, values=(5, 6, 7)),
+        cutout(size=2, values=8),
+    ]
+    x = pictures("u1", 4, shape)
+    xb = made(recipes, x, PLACES[:4])
+    specs = augment(recipes, shape, PLACES[:4], "u1", seed=1)
+    assert len(_recipes.passes(recipes, shape, "u1")) == 1
+    for each, source, spec in zip(xb, x, specs):
+        z = _pixels.noise(spec.noise_key, shape)
+        low, high = map(f4, spec.clamp)
+        assert len(spec.erases) == 2 and spec.noise_sigma != f4(0.3)
+        for place in numpy.ndindex(*shape):
+            c = place[0]
+            value = f4(source[place])
+            value = f4(value * f4(spec.scale[c]))
+            value = f4(value + f4(spec.bias[c]))
+            value = f4(value + f4(f4(spec.noise_sigma) * z[place]))
+            value = low if value < low else value
+            value = high if value > high else value
+            for erased in spec.erases:
+                spans = zip(erased.begin, place, erased.end)
+                if all(begin <= at < end for begin, at, end in spans):
+                    value = f4(erased.values[c if len(erased.values) > 1 else 0])
+            assert each[place] == value
+
+
 # ---- Affine maps --------------------------------------------------------------------------------
 
 
