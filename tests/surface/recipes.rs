@@ -354,9 +354,10 @@ impl Dice {
 
     fn call(&mut self, boxes: *mut AugmentedRecord) -> i32 {
         let names = [c"a", c"crop", c"", c"\xff"];
-        let name = names[if self.word() % 8 == 0 { 3 } else { self.0 as usize % 3 }].as_ptr();
+        let name =
+            names[if self.word().is_multiple_of(8) { 3 } else { self.0 as usize % 3 }].as_ptr();
         let floats: [f32; 64] = std::array::from_fn(|_| self.float());
-        let count = if self.word() % 4 == 0 { 64 } else { self.0 as u32 % 4 };
+        let count = if self.word().is_multiple_of(4) { 64 } else { self.0 as u32 % 4 };
         let (list, words) = (floats.as_ptr(), [self.word(), self.word(), self.word()]);
         let (a, b) = (floats[0], floats[1]);
         unsafe {
@@ -417,7 +418,7 @@ fn structs_full_of_anything_are_refused_or_filled_with_what_push_takes() {
         }
         assert!(augment.n_erase <= 8 && augment.n_channels <= 64, "{round}");
         assert!(augment.noise_sigma.is_finite() && augment.noise_sigma >= 0.0, "{round}");
-        assert!(!(augment.clamp_low > augment.clamp_high), "{round}");
+        assert!(augment.clamp_low <= augment.clamp_high, "{round}");
         for erase in &one.record.room.erase[..augment.n_erase as usize] {
             let rank = one.record.field.rank as usize;
             let pairs = erase.begin.iter().zip(&erase.end).zip(&shape).take(rank);

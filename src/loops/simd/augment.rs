@@ -1,7 +1,7 @@
 //! Arithmetic on floats with the instructions of a level.
 //!
-//! In: floats. Out: the same places. Invariant: the bits of the plain loops, which are compiled here
-//! for each level: no operation becomes another one by that.
+//! In: floats. Out: the same places. Invariant: the bits of the plain loops, which are compiled
+//! here for each level: no operation becomes another one by that.
 
 use super::Level;
 use super::level::Tier;
