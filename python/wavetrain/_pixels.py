@@ -20,7 +20,7 @@ Array = Any  # of numpy
 NAN_BITS = 0x7FC00000
 TABLE_SIZE, TABLE_SCALE = 2048, 0.7073325951129718
 U64 = (1 << 64) - 1
-ONE = 1 << 32
+ONE, UNIT = 1 << 32, 1 << 24
 
 
 @functools.cache
@@ -133,8 +133,9 @@ def inside(places: Array, extent: int, pad_mode: str) -> Array:
 
 
 def resampled(x: Array, spec: AugmentSpec) -> Array:
-    """A picture through its affine map, in whole multiples of 2^-32. Nearest: the voxel
-    floor(v + 1/2). Linear: a + (b - a) * w along each axis, the last one first, in float32."""
+    """A picture through its affine map, as src/resample has it, in whole multiples of 2^-32.
+    Nearest: the voxel floor(v + 1/2). Linear: v is rounded to multiples of 2^-24; then
+    a + (b - a) * w along each axis, the last one first, in float32."""
     numpy: Any = numpy_()
     affine = spec.affine
     assert affine is not None
@@ -147,7 +148,7 @@ def resampled(x: Array, spec: AugmentSpec) -> Array:
         sums = [number * place.astype("i8") for number, place in zip(row, grid)]
         voxels.append(functools.reduce(numpy.add, sums) + row[3])
     x = numpy.moveaxis(x, axes, range(-len(axes), 0))
-    made = taps(x, voxels, spec) if affine.is_linear else nearest(x, voxels, spec)
+    made = linear(x, voxels, spec) if affine.is_linear else nearest(x, voxels, spec)
     return numpy.moveaxis(made, range(-len(axes), 0), axes)
 
 
@@ -168,14 +169,24 @@ def tap(x: Array, places: list[Array], spec: AugmentSpec) -> Array:
     return found
 
 
-def taps(x: Array, voxels: list[Array], spec: AugmentSpec, fixed: tuple[Array, ...] = ()) -> Array:
-    """Linear between the two voxels of each axis that is not fixed yet."""
+def linear(x: Array, voxels: list[Array], spec: AugmentSpec) -> Array:
+    """Edge and reflect fold a voxel into the array before it has two taps."""
+    extents = x.shape[x.ndim - len(voxels) :]
+    units = [voxel + (1 << 7) >> 8 for voxel in voxels]
+    if spec.pad_mode != "constant":
+        folded = zip(units, extents)
+        units = [inside(each, (extent - 1) * UNIT + 1, spec.pad_mode) for each, extent in folded]
+    with numpy_().errstate(all="ignore"):
+        return taps(x.astype("f4"), units, spec)
+
+
+def taps(x: Array, units: list[Array], spec: AugmentSpec, fixed: tuple[Array, ...] = ()) -> Array:
+    """Between the two voxels of each axis that is not fixed yet, in multiples of 2^-24."""
     numpy: Any = numpy_()
-    if len(fixed) == len(voxels):
-        return tap(x, list(fixed), spec).astype("f4")
-    voxel = voxels[len(fixed)]
-    lower = voxel >> 32
-    weight = ((voxel & (ONE - 1)).astype("f8") / ONE).astype("f4")
-    a = taps(x, voxels, spec, (*fixed, lower))
-    b = taps(x, voxels, spec, (*fixed, lower + 1))
+    if len(fixed) == len(units):
+        return tap(x, list(fixed), spec)
+    lower, weight = numpy.divmod(units[len(fixed)], UNIT)
+    weight = (weight / UNIT).astype("f4")
+    a = taps(x, units, spec, (*fixed, lower))
+    b = taps(x, units, spec, (*fixed, lower + 1))
     return numpy.where(weight == 0, a, a + (b - a) * weight)

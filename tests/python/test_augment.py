@@ -459,6 +459,58 @@ def test_an_affine_map_is_that_of_scipy(mode, of_scipy, shape, order):
             assert is_inside.mean() > 0.2
 
 
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+@pytest.mark.parametrize("dtype", ["u1", "f4"])
+def test_a_linear_map_is_place_by_place_that_of_the_pipeline(mode, dtype):
+    """The rule of src/resample: coordinates are rounded to multiples of 2^-24, edge and reflect
+    fold them into the array, axes are taken from the last to the first."""
+    f4, shape, unit = numpy.float32, (1, 5, 6), 1 << 24
+    x = pictures(dtype, 6, shape)
+    pad = {"pad_value": 7.5} if mode == "constant" else {}
+    recipe = random_affine(180, (0.5, 1.5), 0.4, 0.6, "linear", mode, **pad, seed=2)
+    xb, _ = recipe(x, None, PLACES[:6])
+
+    def folded(v, extent):
+        last = (extent - 1) * unit
+        if mode == "edge":
+            return min(max(v, 0), last)
+        return min(v % (2 * last), -v % (2 * last)) if mode == "reflect" else v
+
+    def element(source, place):
+        inside = all(0 <= at < extent for at, extent in zip(place, source.shape))
+        return f4(source[place]) if inside else f4(7.5)
+
+    def lerp(source, voxels, fixed=()):
+        if len(fixed) == len(voxels):
+            return element(source, fixed)
+        lower, weight = divmod(voxels[len(fixed)], unit)
+        a = lerp(source, voxels, (*fixed, lower))
+        if weight == 0:
+            return a
+        b = lerp(source, voxels, (*fixed, lower + 1))
+        return f4(a + f4(f4(b - a) * f4(weight / unit)))
+
+    for each, source, place in zip(xb, x, PLACES):
+        matrix = recipe.augment(*place, shape).affine.matrix
+        rows = [[round(number * 2**32) for number in row] for row in matrix]
+        for i, j in numpy.ndindex(*shape[1:]):
+            at = [
+                (m0 * i + m1 * j + m3 + 128 >> 8)
+                for m0, m1, m3 in [(r[0], r[1], r[-1]) for r in rows]
+            ]
+            voxels = [folded(v, extent) for v, extent in zip(at, shape[1:])]
+            assert each[0, i, j] == lerp(source[0], voxels), (place, i, j)
+
+
+def test_infinities_of_a_linear_map_warn_of_nothing_and_make_one_nan():
+    x = pictures()
+    x[:, :, 4:9, 4:9] = numpy.inf
+    xb = made(random_affine(45), x)
+    is_nan = numpy.isnan(xb)
+    assert is_nan.any() and numpy.isinf(xb).any()
+    assert (xb[is_nan].view("u4") == 0x7FC00000).all()
+
+
 def test_an_affine_map_turns_zooms_and_shifts_about_the_centre():
     specs = [
         random_affine(90, 2.0, shift=0.5, seed=1).augment(0, k, (1, 21, 11)) for k in range(500)
