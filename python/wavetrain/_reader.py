@@ -253,7 +253,7 @@ class Reader(Owned):
         address, size = ctypes.addressof(text), len(text) - 1
         FORMATS[rank].pack_into(native, 0, address, size, rank, 0, *begins, *ends)
         steps = box.step or ZEROS[:rank]
-        PLACED[rank][0].pack_into(native, PLACED_AT, field, 0, *steps, b"", 0)
+        PLACED[rank][0].pack_into(native, PLACED_AT, field, 0, *steps, b"", 0, 0, 0)
         return native, text
 
     def refit(self, *uris: Any) -> None:

@@ -76,7 +76,7 @@ CHOICES = {
 OTHERS = {
     *("sample_shape", "dtype", "pop_timeout_s", "enable_gds", "numa_node", "metadata_latency"),
     *("drop_last", "pad_value", "consumer_stream", "cuda_driver", "fields", "source", "digest"),
-    *("keep_loaded", "reset_timeout_s", "map_uncompressed", "memory"),
+    *("augment", "keep_loaded", "reset_timeout_s", "map_uncompressed", "memory"),
 }
 
 
