@@ -713,7 +713,9 @@ static void check_tables(wavetrain_loader loader) {
     } while (0)
     AUGMENT_REFUSED((void)0, "the config keeps no memory");
     AUGMENT_REFUSED(augment.struct_size = 0, "augment.struct_size = 0");
-    AUGMENT_REFUSED(augment.struct_size = sizeof augment + 8, "augment.struct_size");
+    AUGMENT_REFUSED(augment.struct_size = sizeof augment + 8, "more than augment_bytes = 80");
+    AUGMENT_REFUSED(wrong.augment_bytes = sizeof augment - 8, "augment_bytes = 72");
+    AUGMENT_REFUSED(wrong.augment_bytes = sizeof augment + 4, "augment_bytes = 84");
     AUGMENT_REFUSED(augment.n_channels = 65, "n_channels = 65");
     AUGMENT_REFUSED(augment.n_channels = UINT32_MAX, "n_channels");
     AUGMENT_REFUSED(augment.n_channels = 0, "n_channels = 0, but scale");

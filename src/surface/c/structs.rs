@@ -116,6 +116,11 @@ pub unsafe fn read_config(source: *const Config, why: &mut Why) -> Result<Config
     Ok(config)
 }
 
+/// Whether structs of a type, or of a later version of it, may lie so many bytes apart.
+pub(super) fn is_size_of<T>(bytes: usize) -> bool {
+    (size_of::<T>()..=STRUCT_BYTES_MAX).contains(&bytes) && bytes.is_multiple_of(WORD_BYTES)
+}
+
 /// Copies a struct whose size comes beside it, `least` bytes or more. What a smaller one lacks is
 /// zeros.
 ///

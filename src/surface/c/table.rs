@@ -4,11 +4,11 @@
 //! same columns as slices. Invariant: no slice is longer than what the header says there is.
 
 use super::augment::read_augment;
-use super::structs::{read_sized, string_from_c};
+use super::structs::{is_size_of, read_sized, string_from_c, struct_size};
 use super::{in_instance, invalid};
 use crate::base::abi::{
-    AT_IS_ONE, AUGMENT_IS_ONE, BEGIN_IS_ONE, BOX_URI, BOX_VALUE, SHAPE_IS_ONE, STEP_IS_ONE,
-    TableColumn, VALUES_IS_ONE, WHICH_IS_ONE,
+    AT_IS_ONE, AUGMENT_IS_ONE, Augment, BEGIN_IS_ONE, BOX_URI, BOX_VALUE, SHAPE_IS_ONE,
+    STEP_IS_ONE, TableColumn, VALUES_IS_ONE, WHICH_IS_ONE,
 };
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Status, Why, with_why};
@@ -96,7 +96,16 @@ unsafe fn fill_box(
     let number = if source.flags & AUGMENT_IS_ONE != 0 { 0 } else { row };
     let bytes = source.augment_bytes as usize;
     let place = source.augment.wrapping_byte_add(number.wrapping_mul(bytes));
-    // SAFETY: there is none, or one of the row.
+    // SAFETY: there is none, or one of the row, whose size lies within `augment_bytes`.
+    let stated = unsafe { struct_size(place) };
+    if stated > bytes {
+        return Err(fail!(
+            why,
+            Invalid,
+            "augment.struct_size = {stated}: more than augment_bytes = {bytes}"
+        ));
+    }
+    // SAFETY: as above; it states no more bytes than there are.
     unsafe { read_augment(&mut target.augment, place, why) }
 }
 
@@ -162,8 +171,9 @@ fn check_column(source: &TableColumn, why: &mut Why) -> Result<(), Status> {
             source.reserved2
         ));
     }
-    if source.augment.is_null() != (source.augment_bytes == 0) {
-        let bytes = source.augment_bytes;
+    let bytes = source.augment_bytes as usize;
+    let has_size = if source.augment.is_null() { bytes == 0 } else { is_size_of::<Augment>(bytes) };
+    if !has_size {
         return Err(fail!(
             why,
             Invalid,
