@@ -725,7 +725,8 @@ static void check_tables(wavetrain_loader loader) {
     AUGMENT_REFUSED(augment.n_erase = 9, "n_erase = 9");
     AUGMENT_REFUSED(augment.n_erase = 0, "n_erase = 0");
     AUGMENT_REFUSED(augment.erase = NULL, "n_erase = 1");
-    AUGMENT_REFUSED(augment.erase_bytes = 0, "erase_bytes = 0");
+    AUGMENT_REFUSED((augment.erase = NULL, augment.n_erase = 0), "erase_bytes 0");
+    AUGMENT_REFUSED(augment.erase_bytes = 0, "augment.erase_bytes = 0");
     AUGMENT_REFUSED(augment.erase_bytes = sizeof erase - 1, "erase_bytes");
     AUGMENT_REFUSED(erase.values = NULL, "erase[0]: 1 values");
     AUGMENT_REFUSED(erase.n_values = 0, "erase[0]: 0 values");

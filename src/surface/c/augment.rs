@@ -41,8 +41,9 @@ pub unsafe fn read_augment(
         ));
     }
     let (count, has_boxes) = (source.n_erase as usize, !source.erase.is_null());
-    if count > ERASES_MAX || has_boxes != (count > 0) {
-        let text = "and erase must be NULL if it is 0";
+    let has_none = !has_boxes && source.erase_bytes == 0;
+    if count > ERASES_MAX || if count > 0 { !has_boxes } else { !has_none } {
+        let text = "and erase must be NULL and erase_bytes 0 if it is 0";
         return Err(fail!(why, Invalid, "augment: n_erase = {count}: 0 to {ERASES_MAX}, {text}"));
     }
     let channels = source.n_channels;
@@ -102,7 +103,7 @@ unsafe fn read_erase(source: &Augment, number: usize, why: &mut Why) -> Result<E
     let bytes = source.erase_bytes as usize;
     let place = source.erase.wrapping_byte_add(number.wrapping_mul(bytes));
     // SAFETY: the caller has it.
-    let erase = unsafe { read_sized(place, (bytes, ERASE_BYTES_MIN), "erase_bytes", why)? };
+    let erase = unsafe { read_sized(place, (bytes, ERASE_BYTES_MIN), "augment.erase_bytes", why)? };
     match erase.reserved {
         0 => Ok(erase),
         other => Err(fail!(why, Invalid, "augment: erase[{number}].reserved = {other}: 0")),
