@@ -138,7 +138,10 @@ impl Carver {
         count: u64,
         (init, bytes, align): (NonNull<u8>, usize, usize),
     ) -> (NonNull<u8>, usize) {
-        // None are where the value is, as good as anywhere else.
+        // None are where the value is, as good as anywhere else, and are not padded to a line.
+        if count == 0 {
+            return (init, 0);
+        }
         let taken = self.take(item, count * bytes as u64, align.max(64) as u64);
         let Some(start) = taken else { return (init, 0) };
         let limit = index(count) * bytes;

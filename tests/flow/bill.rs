@@ -17,7 +17,8 @@ use wavetrain::loader::{Failure, Loader, Pop, Request, SCRATCH_BYTES, config_fit
 use wavetrain::os::{Errno, Os, SYSTEM};
 use wavetrain::records::Dtype;
 use wavetrain::setup::field_table::FieldTable;
-use wavetrain::status::Status;
+use wavetrain::setup::settings::settings_from_config;
+use wavetrain::status::{Status, Why};
 
 static MAPPED: AtomicI64 = AtomicI64::new(0);
 static MAPS: AtomicI64 = AtomicI64::new(0);
@@ -169,6 +170,45 @@ fn the_longest_encoded_chunk_finds_room_at_the_floor() {
             first_failure(&loader, &[Job::new(&uri, (vec![0, 0], vec![8, 8]), vec![])]);
         assert_eq!(failure.status, Status::Decode, "{failure}");
     }
+}
+
+/// The bytes of the line "augmentation" of a config.
+fn augmentation_bytes(config: &Config) -> u64 {
+    let need = memory_need(config).unwrap_or_else(|failure| panic!("{failure}"));
+    let lines = &need.lines[..need.line_count as usize];
+    let name = b"augmentation\0".map(|byte| byte as c_char);
+    lines.iter().find(|line| line.name.starts_with(&name)).map_or(0, |line| line.bytes)
+}
+
+#[test]
+fn augmentation_is_a_line_of_the_bill_for_each_box_that_waits_and_none_where_it_is_off() {
+    // A head of 10 words, two tables of 64 floats, and 8 boxes: begin and end along each axis in
+    // two words each, the number of values, and 64 of those.
+    let box_bytes = |rank: u64| 4 * (10 + 2 * 64 + 8 * (4 * rank + 1 + 64));
+    for (shape, dtype) in [(&[8, 8][..], Dtype::F32), (&[3, 8, 8], Dtype::Bf16), (&[5], Dtype::F16)]
+    {
+        for (samples, boxes) in [(1, 0), (4, 3)] {
+            let mut config = config(dtype, shape, samples);
+            (config.max_boxes_per_sample, config.lookahead_samples) = (boxes, 50);
+            assert_eq!(augmentation_bytes(&config), 0);
+            config.augment = 1;
+            // Two samples that are pushed, if they have several boxes, those that wait, those of
+            // slots and of batches that are read before they have one, and calls of read_into.
+            let early = settings_from_config(&config, 2, &mut Why::new());
+            let early = early.unwrap().early_batches();
+            let batches = u64::from(config.n_batch_slots + early) * samples as u64;
+            let pushed = if boxes > 1 { 2 } else { 0 };
+            let count = (pushed + 50 + batches) * u64::from(boxes.max(1));
+            let count = count + u64::from(config.n_readers);
+            let bytes = count * box_bytes(shape.len() as u64);
+            // Each of four tables begins at a line of a cache.
+            let found = augmentation_bytes(&config);
+            assert!((bytes..bytes + 4 * 64).contains(&found), "{found}, not {bytes}");
+        }
+    }
+    // There is nothing for fields that have no floats.
+    let config = Config { augment: 1, ..config(Dtype::U16, &[8, 8], 4) };
+    assert_eq!(augmentation_bytes(&config), 0);
 }
 
 #[test]
