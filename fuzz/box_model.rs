@@ -1,6 +1,6 @@
 //! What the contract of include/wavetrain.h says of the boxes of a sample: which of them push
 //! takes, and what they put at each place of a field. One place after the other; nothing of the
-//! library's is asked.
+//! library's is asked. Over 500 lines: choices of boxes and their model, of which each needs all.
 //!
 //! In: choices. Out: fields, boxes over images and over memory of any strides, the structs that
 //! push gets, and what must become of them.
@@ -164,6 +164,24 @@ pub struct Painted {
     pub filled_shape: Vec<u64>,
 }
 
+/// What a box reads for a place.
+pub struct Held {
+    pub element: Vec<u8>,
+    pub dtype: Dtype,
+    /// It lies outside of the array.
+    pub is_padding: bool,
+}
+
+impl Held {
+    /// As an element of a field.
+    pub fn cast(&self, field: &FieldModel) -> Vec<u8> {
+        match field.dtype {
+            Dtype::Raw => self.element.clone(),
+            to => cast(self.dtype, to, &self.element),
+        }
+    }
+}
+
 /// What is wrong with a box.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Fault {
@@ -176,6 +194,16 @@ pub enum Fault {
 impl BoxModel {
     /// A box that goes to one of the fields. Mostly it is right by itself.
     pub fn choose(choices: &mut Choices<'_>, fields: &[FieldModel]) -> BoxModel {
+        let menu = |field: Dtype| TYPES.map(|(from, to)| if to == field { from } else { field });
+        Self::choose_of(choices, fields, menu)
+    }
+
+    /// The same, of elements of a type that `menu` has for the field's.
+    pub fn choose_of<const N: usize>(
+        choices: &mut Choices<'_>,
+        fields: &[FieldModel],
+        menu: impl Fn(Dtype) -> [Dtype; N],
+    ) -> BoxModel {
         let number = choices.below(fields.len() as u64) as usize;
         let field = &fields[number];
         let (mut at, mut axes, mut steps) = ([0; RANK_MAX], Vec::new(), Vec::new());
@@ -215,8 +243,7 @@ impl BoxModel {
             end = places.iter().map(|places| *places as i64).collect();
             steps.fill(1);
         }
-        let menu = TYPES.map(|(from, to)| if to == field.dtype { from } else { field.dtype });
-        let dtype = choices.one_of(&menu);
+        let dtype = choices.one_of(&menu(field.dtype));
         let dtype = if choices.rarely(20) { Dtype::C64 } else { dtype };
         let dtype = if dtype == Dtype::Raw { Dtype::U16 } else { dtype };
         let (image, fed) = tensor(choices, dtype, shape);
@@ -427,20 +454,20 @@ impl BoxModel {
         })
     }
 
-    /// The element that a place holds.
-    fn element(&self, field: &FieldModel, at: &[i64]) -> Vec<u8> {
+    /// What a place holds before any cast.
+    fn held(&self, field: &FieldModel, at: &[i64]) -> Held {
         let image = &self.image;
-        let convert = |bytes: &[u8]| match field.dtype {
-            Dtype::Raw => bytes.to_vec(),
-            to => cast(image.dtype, to, bytes),
-        };
         let is_inside = |(at, extent): (&i64, &u64)| (0..*extent as i64).contains(at);
-        if field.pad == Pad::Constant && !at.iter().zip(&image.shape).all(is_inside) {
-            let fill = || convert(&image.fill);
-            return if field.pads_value { field.pad_element() } else { fill() };
+        let is_padding = !at.iter().zip(&image.shape).all(is_inside);
+        if field.pad == Pad::Constant && is_padding {
+            let (is_value, fill) = (field.pads_value, &image.fill);
+            let element = if is_value { field.pad_element() } else { fill.clone() };
+            let dtype = if is_value { field.dtype } else { image.dtype };
+            return Held { element, dtype, is_padding };
         }
         let end: Vec<i64> = at.iter().map(|at| at + 1).collect();
-        convert(&image.crop(at, &end, field.pad, &[]))
+        let element = image.crop(at, &end, field.pad, &[]);
+        Held { element, dtype: image.dtype, is_padding }
     }
 
     /// The struct that push gets. Its tensor is this box's.
@@ -554,6 +581,16 @@ fn tensor(choices: &mut Choices<'_>, dtype: Dtype, shape: Vec<u64>) -> (Image, F
 
 /// What a sample of these boxes holds of each field; or which is wrong, and how.
 pub fn paint(fields: &[FieldModel], boxes: &[BoxModel]) -> Result<Vec<Painted>, Fault> {
+    paint_with(fields, boxes, |_, _, held, field| held.cast(field))
+}
+
+/// The same, of elements that `element` makes: of a box by number, for a place of the field, of
+/// what the box reads for it.
+pub fn paint_with(
+    fields: &[FieldModel],
+    boxes: &[BoxModel],
+    element: impl Fn(usize, &[u64], &Held, &FieldModel) -> Vec<u8>,
+) -> Result<Vec<Painted>, Fault> {
     let mut painted: Vec<Painted> = Vec::new();
     let mut counts: Vec<Vec<u32>> = Vec::new();
     for field in fields {
@@ -562,7 +599,7 @@ pub fn paint(fields: &[FieldModel], boxes: &[BoxModel]) -> Result<Vec<Painted>, 
         counts.push(vec![0; field.elements()]);
     }
     let mut fault = None;
-    for made in boxes {
+    for (number, made) in boxes.iter().enumerate() {
         let is_large = made
             .fed
             .as_ref()
@@ -593,7 +630,7 @@ pub fn paint(fields: &[FieldModel], boxes: &[BoxModel]) -> Result<Vec<Painted>, 
                 painted.filled_shape[0] = 1;
             }
             if has_source {
-                let element = made.element(field, &source);
+                let element = element(number, &target, &made.held(field, &source), field);
                 painted.bytes[place * bytes..][..bytes].copy_from_slice(&element);
             }
         }

@@ -9,19 +9,23 @@ use wavetrain::decode::zstd::Context;
 /// What buffers hold before they are written.
 pub const POISON: u8 = 0xA5;
 
-/// Bytes that a room has.
+/// Bytes of a bench's room.
 pub const ROOM_BYTES: usize = 1 << 20;
 
-const PAGE_BYTES: usize = 4096;
+/// Bytes of a page.
+pub const PAGE_BYTES: usize = 4096;
 
-/// ROOM_BYTES of memory, a forbidden page on either side.
+/// Memory with a forbidden page on either side.
 pub struct Room {
     first: *mut u8,
+    bytes: usize,
 }
 
 impl Room {
-    fn new() -> Room {
-        let bytes = ROOM_BYTES + 2 * PAGE_BYTES;
+    /// One of so many bytes, which are whole pages.
+    pub fn of(room_bytes: usize) -> Room {
+        assert!(room_bytes.is_multiple_of(PAGE_BYTES));
+        let bytes = room_bytes + 2 * PAGE_BYTES;
         // SAFETY: a fresh private mapping, of which all but the pages at its ends is opened.
         let first = unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -29,16 +33,16 @@ impl Room {
             assert!(map != libc::MAP_FAILED);
             let first = map.cast::<u8>().add(PAGE_BYTES);
             let access = libc::PROT_READ | libc::PROT_WRITE;
-            assert_eq!(libc::mprotect(first.cast(), ROOM_BYTES, access), 0);
+            assert_eq!(libc::mprotect(first.cast(), room_bytes, access), 0);
             first
         };
-        Room { first }
+        Room { first, bytes: room_bytes }
     }
 
     /// `bytes` bytes of poison that end (or begin) where nobody may go on.
     pub fn poisoned(&mut self, bytes: usize, at_end: bool) -> &mut [u8] {
-        assert!(bytes <= ROOM_BYTES);
-        let skip = if at_end { ROOM_BYTES - bytes } else { 0 };
+        assert!(bytes <= self.bytes);
+        let skip = if at_end { self.bytes - bytes } else { 0 };
         // SAFETY: inside the opened pages, which live as long as the thread, and borrowed from the
         // only owner.
         let buffer = unsafe { std::slice::from_raw_parts_mut(self.first.add(skip), bytes) };
@@ -69,9 +73,9 @@ thread_local! {
         decoder: Decoder::new(workspace(), Box::leak(Box::new(Inflater::new()))).unwrap(),
         context: Context::new(workspace()).unwrap(),
         inflater: Inflater::new(),
-        source: Room::new(),
-        target: Room::new(),
-        scratch: Room::new(),
+        source: Room::of(ROOM_BYTES),
+        target: Room::of(ROOM_BYTES),
+        scratch: Room::of(ROOM_BYTES),
     });
 }
 

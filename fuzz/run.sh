@@ -59,6 +59,7 @@ build() {
 length_max() {
   case $1 in
     api_sequence) echo 900 ;;
+    augment) echo 1200 ;;
     affine | casts | described | filters | plan) echo 400 ;;
     boxes | chunk | unshuffle) echo 600 ;;
     *) echo 8192 ;;

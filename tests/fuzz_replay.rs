@@ -9,12 +9,18 @@ mod affine;
 mod affine_model;
 #[path = "../fuzz/bodies/api_sequence.rs"]
 mod api_sequence;
+#[path = "../fuzz/bodies/augment.rs"]
+mod augment;
+#[path = "../fuzz/augment_model.rs"]
+mod augment_model;
 #[path = "../fuzz/bodies/blosc1_chunk.rs"]
 mod blosc1_chunk;
 #[path = "../fuzz/bodies/blosc1_header.rs"]
 mod blosc1_header;
 #[path = "../fuzz/bodies/blosclz.rs"]
 mod blosclz;
+#[path = "../fuzz/box_loader.rs"]
+mod box_loader;
 #[path = "../fuzz/box_model.rs"]
 mod box_model;
 #[path = "../fuzz/bodies/boxes.rs"]
@@ -96,6 +102,7 @@ type Body = fn(&[u8]);
 const TARGETS: &[(&str, Body)] = &[
     ("affine", affine::run),
     ("api_sequence", api_sequence::run),
+    ("augment", augment::run),
     ("blosc1_chunk", blosc1_chunk::run),
     ("blosc1_header", blosc1_header::run),
     ("blosclz", blosclz::run),
@@ -161,7 +168,7 @@ fn replay(name: &str, path: &Path, body: Body, data: &[u8]) {
 /// How long an input takes, in shares of a target that reads a few bytes.
 fn weight(name: &str) -> usize {
     match name {
-        "api_sequence" | "boxes" | "chunk" => 10,
+        "api_sequence" | "augment" | "boxes" | "chunk" => 10,
         "affine" | "casts" | "plan" | "unshuffle" => 3,
         _ => 1,
     }
@@ -250,6 +257,18 @@ fn affine_maps_of_random_choices_pass() {
         resampled += outcome.unwrap_or_else(|_| panic!("choices {data:?}")) as usize;
     }
     assert!(resampled > 5_000, "{resampled} of 10,000 were resampled");
+}
+
+/// Seeds and their mutants reach few structs.
+#[test]
+fn augments_of_random_choices_pass() {
+    let (mut state, mut augmented) = (0x3c6e_f372_fe94_f82b, 0);
+    for _ in 0..2_000 {
+        let data: Vec<u8> = (0..1000).map(|_| (next(&mut state) >> 32) as u8).collect();
+        let outcome = std::panic::catch_unwind(|| augment::is_augmented(&data));
+        augmented += outcome.unwrap_or_else(|_| panic!("choices {}", data.escape_ascii())) as usize;
+    }
+    assert!(augmented > 500, "{augmented} of 2,000 had arithmetic");
 }
 
 /// Documents of the menus with `choices` choices, of which most take the first entry of their

@@ -2,6 +2,9 @@
 
 #[path = "../bodies/boxes.rs"]
 mod body;
+#[path = "../box_loader.rs"]
+#[allow(dead_code)] // each target uses another part of it
+mod box_loader;
 #[path = "../box_model.rs"]
 #[allow(dead_code)] // each target uses another part of it
 mod box_model;

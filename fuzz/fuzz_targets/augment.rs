@@ -1,0 +1,21 @@
+#![no_main]
+
+#[path = "../augment_model.rs"]
+mod augment_model;
+#[path = "../bodies/augment.rs"]
+mod body;
+#[path = "../box_loader.rs"]
+mod box_loader;
+#[path = "../box_model.rs"]
+#[allow(dead_code)] // each target uses another part of it
+mod box_model;
+#[path = "../choices.rs"]
+mod choices;
+#[allow(dead_code)] // each target uses another part of it
+#[path = "../guard.rs"]
+mod guard;
+#[allow(dead_code)] // the oracle of all tests
+#[path = "../../tests/common/oracle.rs"]
+mod oracle;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));
