@@ -291,6 +291,14 @@ fn eight_fields_of_every_source_are_right_and_allocate_nothing() {
 }
 
 #[test]
+fn every_type_is_augmented_as_the_header_says_and_nothing_allocates_for_it() {
+    let Some(folder) = archive() else { return };
+    let (program, stores) = (build(folder, "tests/c/augment.c"), many_stores("augment"));
+    print!("{}", run(&program, &[&stores, "3000"]));
+    print!("{}", run(&program, &[&stores, "3000", "seccomp"]));
+}
+
+#[test]
 fn nothing_is_allocated_between_open_and_close_while_reads_wait_for_storage() {
     let Some(folder) = archive() else { return };
     let program = no_alloc_program(folder);
