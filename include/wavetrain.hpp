@@ -278,6 +278,61 @@ private:
     }
 };
 
+/* A box of a field that is overwritten: erase({ 0, 4, 4 }, { 3, 12, 12 }, values). There is one
+ * value, or one for each channel, borrowed until push has taken the box that is augmented. */
+struct erase : wavetrain_erase {
+    template <std::size_t N>
+    erase(const std::uint64_t (&first)[N], const std::uint64_t (&last)[N],
+          span<const float> numbers) noexcept
+        : wavetrain_erase() {
+        static_assert(N <= WAVETRAIN_RANK_MAX, "a field has at most WAVETRAIN_RANK_MAX axes");
+        copy_axes(span<const std::uint64_t>(first), begin);
+        copy_axes(span<const std::uint64_t>(last), end);
+        values = numbers.data();
+        n_values = static_cast<std::uint32_t>(numbers.size());
+    }
+};
+
+/* Arithmetic on the elements of a box: wavetrain_augment has its lines, in whose order all is done.
+ * It, and what it is made of, is borrowed until push has taken the box: no temporaries. The config
+ * needs augment = 1. */
+struct augment : wavetrain_augment {
+    augment() noexcept : wavetrain_augment() { struct_size = sizeof(wavetrain_augment); }
+
+    /* x * factors[c] + terms[c], where c is the place along that axis of the field, or 0 of one
+     * number. Either may be empty. Spans of different lengths are what push refuses. */
+    augment &linear(span<const float> factors, span<const float> terms = {},
+                    std::uint32_t axis = 0) noexcept {
+        const std::size_t count = factors.empty() ? terms.size() : factors.size();
+        const bool is_one_length = terms.empty() || terms.size() == count;
+        scale = factors.empty() ? nullptr : factors.data();
+        bias = terms.empty() ? nullptr : terms.data();
+        n_channels = is_one_length ? static_cast<std::uint32_t>(count) : UINT32_MAX;
+        channel_axis = axis;
+        return *this;
+    }
+    augment &noise(float sigma, std::uint64_t key) noexcept {
+        noise_sigma = sigma;
+        noise_key = key;
+        return *this;
+    }
+    augment &clamp(float low, float high) noexcept {
+        clamp_low = low;
+        clamp_high = high;
+        has_clamp = 1;
+        return *this;
+    }
+    augment &erasing(span<const wavetrain::erase> boxes) noexcept {
+        wavetrain_augment::erase = boxes.empty() ? nullptr : boxes.data();
+        n_erase = static_cast<std::uint32_t>(boxes.size());
+        erase_bytes = boxes.empty() ? 0 : sizeof(wavetrain_erase);
+        return *this;
+    }
+};
+static_assert(sizeof(augment) == sizeof(wavetrain_augment) &&
+                  sizeof(erase) == sizeof(wavetrain_erase),
+              "they add nothing to the C structs");
+
 /* A box of an array. The uri is borrowed until push has taken the box. */
 struct box : wavetrain_box {
     box() noexcept : wavetrain_box() {}
@@ -333,6 +388,12 @@ struct box : wavetrain_box {
         copy(span<const std::uint8_t>(field_axes), axes);
         return *this;
     }
+    /* What is done to the elements. */
+    box &with(const wavetrain_augment &what) noexcept {
+        wavetrain_box::augment = &what;
+        return *this;
+    }
+    box &with(const wavetrain_augment &&) = delete;
 
 private:
     template <class T> void copy(span<const T> from, T (&to)[WAVETRAIN_RANK_MAX]) noexcept {
@@ -402,6 +463,17 @@ struct column : wavetrain_column {
     /* Elements from one place to the next, by axis of the box. */
     column &steps(const std::int64_t *elements) noexcept {
         step = elements;
+        return *this;
+    }
+    /* What is done to the elements: one for each row, or one for all. */
+    column &with(const wavetrain::augment *each) noexcept {
+        wavetrain_column::augment = each;
+        augment_bytes = each != nullptr ? sizeof(wavetrain_augment) : 0;
+        flags &= ~std::uint32_t(WAVETRAIN_AUGMENT_IS_ONE);
+        return *this;
+    }
+    column &with_one(const wavetrain::augment &all) noexcept {
+        with(&all).flags |= WAVETRAIN_AUGMENT_IS_ONE;
         return *this;
     }
 

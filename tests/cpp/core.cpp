@@ -920,6 +920,65 @@ static void fields_are_found_by_number_and_by_name() {
     CHECK(strstr(why.text, "field half: boxes 0 and 1 overlap") != nullptr);
 }
 
+static void elements_are_augmented_on_their_way() {
+    const wavetrain::field table[] = { wavetrain::field("x", WAVETRAIN_F32, { 2, 3 }) };
+    config settings;
+    settings.use_fields(table).samples_per_batch = 2;
+    settings.max_boxes_per_sample = 1;
+    settings.augment = 1;
+    loader from = open_cube(settings);
+    const std::int16_t elements[2][3] = { { 1, 2, 3 }, { 40, 50, 60 } };
+    const float scale[] = { 2, 0.5f }, bias[] = { 0, -1 }, values[] = { 7, 8 }, one[] = { 10 };
+    const wavetrain::erase erases[] = { wavetrain::erase({ 0, 2 }, { 2, 3 }, values) };
+    wavetrain::augment all, scaled;
+    all.linear(scale, bias).clamp(3, 21).erasing(erases);
+    scaled.linear(one);
+    const wavetrain::tensor given(&elements[0][0], { 2, 3 });
+    CHECK(from.push(wavetrain::box(given, 2).with(all)).ok());
+    CHECK(from.push(wavetrain::box(given, 2).with(scaled)).ok());
+    const float wanted[2][6] = { { 3, 4, 7, 19, 21, 8 }, { 10, 20, 30, 400, 500, 600 } };
+    batch popped;
+    CHECK(from.pop(popped).ok());
+    for (std::uint32_t row = 0; row < 2; row++)
+        CHECK(memcmp(popped.row<float>(row).data(), wanted[row], sizeof wanted[row]) == 0);
+    /* Noise is added where there is some, and spans of different lengths are refused. */
+    scaled.noise(0.5f, 42);
+    CHECK(from.push(wavetrain::box(given, 2).with(scaled)).ok() && from.flush().ok());
+    CHECK(from.pop(popped).ok() && popped.sample_count() == 1);
+    for (std::size_t at = 0; at < 6; at++) {
+        const float difference = popped.as<float>()[at] - wanted[1][at];
+        CHECK(difference != 0 && difference > -2.5f && difference < 2.5f);
+    }
+    all.linear(scale, one);
+    error why;
+    CHECK(from.push(wavetrain::box(given, 2).with(all)) == WAVETRAIN_INVALID);
+    CHECK(from.last_error(why).ok() && strstr(why.text, "augment: n_channels") != nullptr);
+    all.linear({}, bias).erasing({});
+    CHECK(all.scale == nullptr && all.n_channels == 2 && all.n_erase == 0);
+
+    /* A table: one for all rows, and one for each. */
+    const std::int64_t begins[] = { 0, 0, 0, 0, 0, 5 };
+    const std::uint64_t places[] = { 1, 2, 3 }, tags[] = { 1, 2 };
+    const char *const uris[] = { cube };
+    wavetrain::augment rows[2];
+    const float factors[] = { 2, 3 };
+    for (std::size_t row = 0; row < 2; row++)
+        rows[row].linear(span<const float>(&factors[row], 1));
+    wavetrain::column column(uris, begins, places);
+    std::size_t taken = 0;
+    CHECK(from.push({ &column.with(rows), 1 }, tags, 0, taken).ok() && taken == 2);
+    CHECK(from.push({ &column.with_one(rows[1]), 1 }, tags, 0, taken).ok() && taken == 2);
+    for (const bool is_one : { false, true }) {
+        CHECK(from.pop(popped).ok());
+        for (std::uint32_t row = 0; row < 2; row++)
+            for (int at = 0; at < 6; at++) {
+                const float element = sparse_at(0, 0, at / 3, begins[3 * row + 2] + at % 3);
+                CHECK(popped.row<float>(row)[std::size_t(at)] ==
+                      element * factors[is_one ? 1 : row]);
+            }
+    }
+}
+
 /* Epochs in a plain order or a chunk-aware shuffle, against the calls in C. */
 template <class Run>
 static void check_epochs(Run run, wavetrain_epoch epoch, const wavetrain_chunk_shuffle *shuffle,
@@ -1132,6 +1191,7 @@ int main(int argc, char **argv) {
     streams_and_loaders_move_while_they_run();
     a_stream_ends_when_its_loader_is_closed();
     fields_are_found_by_number_and_by_name();
+    elements_are_augmented_on_their_way();
     epochs_go_on_behind_what_was_popped();
     single_calls_are_bulk_calls_of_one();
     what_is_null_is_refused();

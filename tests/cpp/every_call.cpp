@@ -117,11 +117,15 @@ wavetrain::status call_feed(wavetrain::loader &loader, const DLTensor &given, vo
     if (!wavetrain::tensor::from_dlpack(given, lent) || lent.device >= 0)
         wavetrain::tensor::from_dlpack(given, lent, event).ignore();
     block = weight;
+    const float numbers[] = { 2 };
+    const wavetrain::erase erases[] = { wavetrain::erase({ 0 }, { 1 }, numbers) };
+    wavetrain::augment steps;
+    steps.linear(numbers, numbers).noise(1, 2).clamp(0, 1).erasing(erases);
     const wavetrain::box parts[] = {
         wavetrain::box(label.on(0), 0).into(2),
         wavetrain::box(block.on(0, event), 2).into(1, { 0, 1 }).steps({ 1, -1 }).along({ 1, 2 }),
         wavetrain::box(lent, static_cast<std::size_t>(given.ndim)),
-        wavetrain::box(weight, 2, WAVETRAIN_BOX_VALUE).into(3),
+        wavetrain::box(weight, 2, WAVETRAIN_BOX_VALUE).into(3).with(steps),
     };
     return loader.push(wavetrain::boxes{ parts, 7 });
 }
@@ -153,8 +157,10 @@ wavetrain::status call_loader(const wavetrain::config &config) {
     static const std::int64_t begins[] = { 0, 1 }, labels[] = { 2, 3 };
     static const std::uint64_t places[] = { 1 }, tags[] = { 4, 5 };
     static const std::uint32_t numbers[] = { 0, 0 };
+    wavetrain::augment steps[2];
     const wavetrain::column columns[] = {
-        wavetrain::column(uris, begins, places, numbers).steps(begins),
+        wavetrain::column(uris, begins, places, numbers).steps(begins).with(steps),
+        wavetrain::column(uris, begins, places).with_one(steps[0]),
         wavetrain::column(wavetrain::span<const std::int64_t>(labels)).into(1, tags),
     };
     loader.push(columns, tags, 0, taken).ignore();

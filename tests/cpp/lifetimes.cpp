@@ -46,6 +46,13 @@ static_assert(are_fields<field (&)[3]> && are_fields<span<const field>> && are_f
 static_assert(!are_fields<std::vector<field>> && !are_fields<const std::vector<field>>);
 static_assert(!are_fields<std::array<field, 2>>);
 
+template <class Steps, class = void> constexpr bool augments = false;
+template <class Steps>
+constexpr bool augments<Steps, std::void_t<decltype(std::declval<wavetrain::box &>().with(
+                                   std::declval<Steps>()))>> = true;
+static_assert(augments<wavetrain::augment &> && augments<const wavetrain_augment &>);
+static_assert(!augments<wavetrain::augment> && !augments<wavetrain_augment>);
+
 template <class Pipeline, class = void> constexpr bool gives_batches = false;
 template <class Pipeline>
 constexpr bool
