@@ -116,3 +116,21 @@ def test_the_snippet_of_recipes_makes_pictures_for_cifar():
     exec(snippet, names)
     assert names["xb"].shape == x.shape and names["xb"].dtype == "f4"
     assert (names["xb"] == 0).sum() >= 8 * 3 * 16 and abs(names["xb"].mean()) < 0.5
+
+
+def test_the_snippet_of_augment_normalizes_and_erases(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x = numpy.random.default_rng(2).integers(0, 256, (4, 3, 32, 32), "u1")
+    numpy.save("images.npy", x)
+    (snippet,) = [text for text in snippets("python/README.md") if "Augment(" in text]
+    exec(snippet, names := {})
+    found = names["first"]
+    numpy.testing.assert_array_equal(found, names["second"])
+    scale, bias = (
+        numpy.float32(t)[:, None, None] for t in ([0.017, 0.018, 0.017], [-2.1, -2, -1.8])
+    )
+    numpy.testing.assert_array_equal(found[::2], x[::2] * scale + bias)
+    assert (found[1::2, :, 8:16, 8:16] == 0.5).all()
+    assert found[1::2].min() >= 0 and found[1::2].max() <= 1
+    difference = found[1::2, :, 16:] - x[1::2, :, 16:] / numpy.float32(255)
+    assert 0.05 < difference.std() < 0.1
