@@ -227,7 +227,7 @@ fn a_bill_below_the_floor_still_lists_the_smallest_geometry() {
 }
 
 /// Every count that takes memory, as large as somebody may need it.
-const LARGE: [(&str, &str, fn(&mut Config)); 13] = [
+const LARGE: [(&str, &str, fn(&mut Config)); 14] = [
     ("n_array_meta_cache", "array metadata", |c| c.n_array_meta_cache = 1 << 16),
     ("n_shard_index_cache", "index pages", |c| c.n_shard_index_cache = 1 << 18),
     ("n_chunk_layout_cache", "file layouts", |c| c.n_chunk_layout_cache = 1 << 20),
@@ -241,6 +241,9 @@ const LARGE: [(&str, &str, fn(&mut Config)); 13] = [
     ("lookahead_samples", "sample queue", |c| c.lookahead_samples = 1 << 20),
     ("max_boxes_per_sample", "batch states", |c| {
         (c.samples_per_batch, c.max_boxes_per_sample) = (4096, 255);
+    }),
+    ("max_boxes_per_sample", "augmentation", |c| {
+        (c.samples_per_batch, c.max_boxes_per_sample, c.augment) = (256, 255, 1);
     }),
     ("max_npy_files", "part table", |c| c.max_npy_files = 1 << 24),
     ("n_batch_slots", "batch slots", |c| (c.n_batch_slots, c.sample_shape[0]) = (64, 1 << 20)),
