@@ -23,6 +23,7 @@ const PACKS: &[(&str, &[u8])] = &[
     ("packed", include_bytes!("../data/packed.tar.zst")),
     ("rectilinear", include_bytes!("../data/rectilinear.tar.zst")),
     ("samples", include_bytes!("../data/samples.tar.zst")),
+    ("statistics", include_bytes!("../data/statistics.tar.zst")),
     ("v2", include_bytes!("../data/v2.tar.zst")),
     ("zarrs", include_bytes!("../data/zarrs.tar.zst")),
 ];
@@ -60,7 +61,7 @@ pub fn read_all(store: &Store) {
 pub fn all() -> &'static [Store] {
     static STORES: OnceLock<Vec<Store>> = OnceLock::new();
     STORES.get_or_init(|| {
-        let stores = PACKS.iter().filter(|(name, _)| *name != "samples");
+        let stores = PACKS.iter().filter(|(name, _)| !["samples", "statistics"].contains(name));
         let packs = stores.map(|(name, packed)| unpacked(name, packed));
         packs.flat_map(|root| read_manifest(&root, "manifest.json")).collect()
     })
@@ -80,6 +81,11 @@ fn folder(pack: &str) -> PathBuf {
 /// The folder of tests/data/make_samples.py.
 pub fn samples() -> PathBuf {
     folder("samples")
+}
+
+/// The folder of tests/data/make_statistics.py.
+pub fn statistics() -> PathBuf {
+    folder("statistics")
 }
 
 /// The groups of tests/data/make_ngff.py: uri, and what their writers say of them.

@@ -10,5 +10,6 @@ mod fields;
 mod groups;
 mod memory;
 mod simulated;
+mod statistics;
 mod streams;
 mod v2;

@@ -4,6 +4,7 @@
 //! would make.
 
 use crate::fault::{Fault, Outcome, failed};
+use crate::fields::ConfigFlags;
 use crate::progress::Progress;
 use crate::requests::{Extent, Requests};
 use crate::system;
@@ -15,6 +16,12 @@ use wavetrain::records::Dtype;
 
 /// Most requests that are offered in one push.
 const PUSH_MAX: usize = 1024;
+
+/// Batches are at most this large, so that memory stays small whatever the boxes are.
+const BATCH_BYTES_MAX: u64 = 32 << 20;
+const BATCH_SAMPLES_MAX: u64 = 16;
+/// Samples larger than this go through one slot: memory counts more than overlap.
+const SLOT_BYTES_LARGE: u64 = 256 << 20;
 
 /// The level at which the library logs a skipped sample: warn.
 const SKIPPED_LEVEL: u32 = 3;
@@ -311,4 +318,18 @@ pub fn set_shape(config: &mut Config, shape: &[u64]) -> Outcome<()> {
     config.sample_shape[..shape.len()].copy_from_slice(shape);
     config.sample_rank = shape.len() as u32;
     Ok(())
+}
+
+/// Takes no more memory for batches than `count` samples can use, where the command line leaves it
+/// open: a single one takes a single slot.
+pub fn set_batch(config: &mut Config, flags: &ConfigFlags, sample_bytes: u64, count: u64) {
+    if !flags.is_given("samples_per_batch") {
+        let fitting = (BATCH_BYTES_MAX / sample_bytes.max(1)).clamp(1, BATCH_SAMPLES_MAX);
+        config.samples_per_batch = fitting.min(count) as u32;
+    }
+    if !flags.is_given("n_batch_slots") {
+        let batches = count.div_ceil(u64::from(config.samples_per_batch.max(1)));
+        let useful = if sample_bytes > SLOT_BYTES_LARGE { 1 } else { batches };
+        config.n_batch_slots = u64::from(config.n_batch_slots).min(useful) as u32;
+    }
 }

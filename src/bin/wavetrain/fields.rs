@@ -162,7 +162,7 @@ impl ConfigFlags {
         parser: &mut lexopt::Parser,
         command: &str,
     ) -> Outcome<()> {
-        if name == "digest" && matches!(command, "crop" | "demo" | "epoch") {
+        if name == "digest" && matches!(command, "crop" | "demo" | "epoch" | "stats") {
             return usage(format!("{command} shows no digests: wavetrain bench --digest does"));
         }
         if self.take(name, parser)? {

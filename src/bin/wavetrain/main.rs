@@ -1,5 +1,6 @@
-//! `wavetrain`: the command-line tool. It inspects arrays, cuts boxes out of them, measures the
-//! loader, predicts and counts what epochs cost, prints its memory bill and shows it at work.
+//! `wavetrain`: the command-line tool. It inspects arrays, cuts boxes out of them, measures their
+//! elements and the loader, predicts and counts what epochs cost, prints its memory bill and shows
+//! it at work.
 //!
 //! What comes in is the command line; what goes out is files, JSON or text on standard output, and
 //! failures on standard error, and on a terminal how far it is. Exit code 0 means that every byte
@@ -25,6 +26,7 @@ mod progress;
 mod report;
 mod requests;
 mod samples;
+mod stats;
 mod system;
 
 use fault::{Fault, Outcome, usage};
@@ -36,6 +38,7 @@ wavetrain streams boxes of chunked arrays into fixed-shape typed batches.
   wavetrain demo                        make a small store, stream it, check it, draw a picture
   wavetrain inspect URI [--json]        what an array is and whether it would be read
   wavetrain crop URI BOX [..] -o FILE   boxes into .npy files
+  wavetrain stats URI [--json]          count, ends, mean, deviation and percentiles of an array
   wavetrain bench --requests FILE       how fast a request list streams
   wavetrain epoch URI .. --box EXTENTS  what a chunk-aware shuffle decodes, predicted and counted
   wavetrain budget [config flags]       the memory bill of a config, line by line
@@ -69,16 +72,19 @@ fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
             "demo" => demo::run(parser),
             "inspect" => inspect::run(parser),
             "crop" => crop::run(parser),
+            "stats" => stats::run(parser),
             "bench" => bench::run(parser),
             "epoch" => epoch::run(parser),
             "budget" => budget::run(parser),
             "help" => report::print(HELP),
             other => usage(format!(
-                "unknown command '{other}': demo, inspect, crop, bench, epoch or budget (see \
-                 --help)"
+                "unknown command '{other}': demo, inspect, crop, stats, bench, epoch or budget \
+                 (see --help)"
             )),
         },
         Some(other) => Err(other.unexpected().into()),
-        None => usage("no command: demo, inspect, crop, bench, epoch or budget (see --help)"),
+        None => {
+            usage("no command: demo, inspect, crop, stats, bench, epoch or budget (see --help)")
+        }
     }
 }

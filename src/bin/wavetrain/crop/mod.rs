@@ -12,7 +12,6 @@ mod options;
 
 use crate::fault::{Fault, Outcome, failed, failure_text};
 use crate::feed::{self, Receiver, Stop};
-use crate::fields::ConfigFlags;
 use crate::npy::{self, Element, Writer};
 use crate::progress::Progress;
 use crate::report;
@@ -24,12 +23,6 @@ use wavetrain::config::Config;
 use wavetrain::loader::{Batch, Failure};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
-
-/// Batches of a crop are at most this large, so that memory stays small whatever the boxes are.
-const BATCH_BYTES_MAX: u64 = 32 << 20;
-const BATCH_SAMPLES_MAX: u64 = 16;
-/// Samples larger than this go through one slot: memory counts more than overlap.
-const SLOT_BYTES_LARGE: u64 = 256 << 20;
 
 /// Requests that go through one loader.
 struct Group {
@@ -220,7 +213,9 @@ fn run_group(
     let (dtype, dtype_bytes) = group.element;
     config.dtype = dtype as u32;
     config.dtype_bytes = if dtype == Dtype::Raw { dtype_bytes } else { 0 };
-    set_batch(&mut config, &options.flags, group);
+    let element = u64::from(group.element.1);
+    let bytes = group.shape.iter().fold(element, |all, extent| all.saturating_mul(*extent));
+    feed::set_batch(&mut config, &options.flags, bytes, group.indexes.len() as u64);
     if !options.flags.caps_given() {
         let mut uris: Vec<&str> = Vec::new();
         let mut seen = vec![false; types.len()];
@@ -236,22 +231,6 @@ fn run_group(
     let indexes = group.indexes.iter().copied();
     let mut receiver = GroupSink { group, sink };
     feed::stream(&loader, requests, indexes, config.pop_timeout_ns, progress, &mut receiver)
-}
-
-/// Takes no more memory for batches than the group can use: a single box takes a single slot.
-fn set_batch(config: &mut Config, flags: &ConfigFlags, group: &Group) {
-    let element = u64::from(group.element.1);
-    let bytes = group.shape.iter().fold(element, |all, extent| all.saturating_mul(*extent));
-    let count = group.indexes.len() as u64;
-    if !flags.is_given("samples_per_batch") {
-        let fitting = (BATCH_BYTES_MAX / bytes.max(1)).clamp(1, BATCH_SAMPLES_MAX);
-        config.samples_per_batch = fitting.min(count) as u32;
-    }
-    if !flags.is_given("n_batch_slots") {
-        let batches = count.div_ceil(u64::from(config.samples_per_batch.max(1)));
-        let useful = if bytes > SLOT_BYTES_LARGE { 1 } else { batches };
-        config.n_batch_slots = u64::from(config.n_batch_slots).min(useful) as u32;
-    }
 }
 
 /// The sink of one group's batches.
