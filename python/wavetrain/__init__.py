@@ -74,6 +74,8 @@ from wavetrain._log import (
 from wavetrain._pipeline import Pipeline
 from wavetrain._reader import Reader, reader
 from wavetrain._sample import Box, Sample
+from wavetrain._statistics import Statistics
+from wavetrain._statistics import statistics as statistics
 from wavetrain._stats import Metric, Stats
 from wavetrain._stores import StoreFiles, store
 from wavetrain._table import Column
@@ -132,6 +134,7 @@ __all__ = [
     "Sample",
     "ShutdownError",
     "SourceInfo",
+    "Statistics",
     "Stats",
     "Status",
     "StorageError",

@@ -66,6 +66,7 @@ class ArrayInfo:
     entries: tuple[Entry, ...] = ()
     entry_total: int = 0  # that were found; entries holds the first of them
     packing: Packing = Packing(0)
+    fill: bytes = b""  # one element of missing chunks, in the byte order of this machine
 
 
 def array_info(uri: Any, *, files: Any = None) -> ArrayInfo:
@@ -106,6 +107,7 @@ def array_info(uri: Any, *, files: Any = None) -> ArrayInfo:
         entries=tuple(entry_of(entry) for entry in listed),
         entry_total=view.entry_total,
         packing=Packing(view.packing),
+        fill=bytes(view.fill[: view.dtype_bytes]),
     )
 
 
