@@ -86,7 +86,7 @@ fn row(name: &str, matrix: &[[f64; 4]; 3], filter: Filter, pad: PadMode, types: 
             }
         }
         let mut claim = Claim::on(&mut found);
-        let mut target = Target { claim: &mut claim, first: 0, pad: &pad_element };
+        let mut target = Target { claim: &mut claim, first: 0, pad: &pad_element, write: None };
         way.expect("a way").rows(&map, &layout, black_box(&block), &mut target, 0..map.rows());
         black_box(&mut found);
     };

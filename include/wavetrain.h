@@ -1361,8 +1361,13 @@ typedef struct wavetrain_config {
      * [0] */
     uint32_t max_npy_files;
     uint32_t digest; /* 1: each sample of each field gets a digest, see below. [0] */
-    uint32_t augment; /* 1: boxes may have a wavetrain_augment, for which push keeps memory. [0] */
-    uint64_t max_resample_bytes; /* Memory for boxes that are resampled. Not built yet. [0] */
+    /* 1: boxes may have a wavetrain_augment and a wavetrain_affine; push keeps memory for them.
+     * [0] */
+    uint32_t augment;
+    /* Memory for the voxels of boxes that have a wavetrain_affine, until they are resampled. A
+     * box whose map reads more is BUDGET at pop. 0 = derived: eight times the largest field, at
+     * least 1 MiB, if augment is 1. Up to 16384 GiB. [0] */
+    uint64_t max_resample_bytes;
     /* Arrays that only you can read: hook:NAME. Copied by open. [none] */
     wavetrain_source_hook source;
     /* WAVETRAIN_DECODE_: the chunks that are decoded on the device. [AUTO] */

@@ -90,8 +90,6 @@ mod rooms {
     pub mod read;
     pub mod recipes;
     pub mod records;
-    // The engine does not name it as long as boxes with an affine map are unsupported.
-    #[cfg_attr(not(feature = "internals"), allow(dead_code, unused_imports))]
     pub mod resample;
     pub mod sampler;
     pub mod wave;

@@ -19,26 +19,27 @@ const ROOMS: &[(&str, &str)] = &[
     // Who works, and when.
     (
         "engine",
-        "jobs/plan jobs/read jobs finish state setup intake batch decode wave records cuda os simd \
-         base",
+        "jobs/plan jobs/read jobs finish state setup intake source/zarr batch decode resample wave \
+         records cuda os simd base",
     ),
     // The kinds of work.
     (
         "jobs/plan",
-        "jobs state setup intake assemble chunk_cache decode plan read wave records os base",
+        "jobs state setup intake assemble chunk_cache decode plan read resample wave records os \
+         base",
     ),
     ("jobs/read", "jobs state setup device read wave records os base"),
     (
         "jobs",
-        "finish state setup intake source source/zarr assemble batch decode device read wave \
-         records cuda os base",
+        "finish state setup intake source source/zarr assemble batch decode device read resample \
+         wave records cuda os base",
     ),
     ("finish", "state assemble batch device records cuda os loops base"),
     // What the lock guards.
     (
         "state",
-        "setup intake source assemble batch chunk_cache decode device read wave records cuda os \
-         base",
+        "setup intake source assemble batch chunk_cache decode device read resample wave records \
+         cuda os base",
     ),
     // What is decided once, what was pushed, and how a name becomes an array.
     ("setup", "assemble batch chunk_cache device records cuda base"),

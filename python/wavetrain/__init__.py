@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavetrain import augment as augment
+from wavetrain._affine import Affine
 from wavetrain._arrays import Arrays, SourceInfo
 from wavetrain._augmented import Augment, Erase
 from wavetrain._batch import Batch, BatchField, BatchInfo
@@ -91,6 +92,7 @@ __all__ = [
     "LOG_INFO",
     "LOG_TRACE",
     "LOG_WARN",
+    "Affine",
     "ArrayInfo",
     "Arrays",
     "Augment",

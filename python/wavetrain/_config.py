@@ -280,7 +280,9 @@ class Config:
             sample_shape, also where there are no fields.
         drop_last: flush discards a batch that is not full.
         digest: each sample gets a digest of its bytes: Batch.digests.
-        augment: boxes may have an Augment, for which push keeps memory.
+        augment: boxes may have an Augment and an Affine, for which push keeps memory.
+        max_resample_bytes: of voxels of boxes with an Affine, until they are resampled; 0: eight
+            times the largest field.
     Where it is made:
         backend: auto (a GPU where one will do), host, cuda. `repr(pipeline)` says which and why.
         device: CUDA device. None: the one whose context is current on this thread, else 0.
@@ -382,6 +384,7 @@ class Config:
     source: Any = None
     digest: bool = False
     augment: bool = False
+    max_resample_bytes: int = number("max_resample_bytes")
     device_decode: Choice[DeviceDecode] = Choice(DeviceDecode.AUTO)
     hook_stack_bytes: int = number("hook_stack_bytes", default=1 << 20)
     max_open_files: int = number("max_open_files")

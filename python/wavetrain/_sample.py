@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from typing import Any, cast, overload
 
 from wavetrain import _border, _native
+from wavetrain._affine import Affine
+from wavetrain._affine import check as check_affine
 from wavetrain._augmented import Augment, check
 from wavetrain._border import I64_MAX, I64_MIN, U64_MAX, short
 from wavetrain._fed import Fed, Number, feed
@@ -47,6 +49,7 @@ class Box:
             of one element are dropped as needed, and a box that is a part of the field has its last
             axes.
         augment: an `Augment`, what is done to the elements; None: they are cast alone.
+        affine: an `Affine`, where the places lie in the array; None: aabb and step say it.
 
     An axis that is a slice with a step is read as numpy reads it, and open ends are those of a
     zarr.Array. Numbers below 0 are outside of the array, as everywhere here, not near its end.
@@ -70,6 +73,7 @@ class Box:
     axes: tuple[int | None, ...] | None = None
     array: Fed | Number | None = None  # in the place of the uri, which is "" then
     augment: Augment | None = None
+    affine: Affine | None = None
 
     def __init__(
         self,
@@ -82,6 +86,7 @@ class Box:
         axes: Iterable[int | None] | None = None,
         array: Any = None,
         augment: Augment | None = None,
+        affine: Affine | None = None,
     ) -> None:
         keep = object.__setattr__
         # Of an array in a store the ends are known; what else has a uri has none.
@@ -116,6 +121,8 @@ class Box:
             keep(self, "axes", field_axes(axes, self))
         if augment is not None:
             keep(self, "augment", check(augment))
+        if affine is not None:
+            keep(self, "affine", check_affine(affine))
 
     @staticmethod
     def only(uri: Any, array: Any) -> Any:

@@ -40,7 +40,7 @@ LIMITS = {
     "max_npy_files": (0, 0, 16777216),
     "digest": (0, 0, 1),
     "augment": (0, 0, 1),
-    "max_resample_bytes": (0, 0, 18446744073709551615),
+    "max_resample_bytes": (0, 0, 17592186044416),
     "device_decode": (0, 0, 2),
     "hook_stack_bytes": (0, 0, 1073741824),
     "max_open_files": (0, 0, 4294967295),

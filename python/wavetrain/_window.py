@@ -214,9 +214,9 @@ class Window:
         held: list[Any] = []
         for place, box in enumerate(sample.boxes):
             try:
-                fed, augment = self.write_box(first + place * BOX_BYTES, box)
-                if augment is not None:
-                    held.append(augment)
+                fed, borrowed = self.write_box(first + place * BOX_BYTES, box)
+                if borrowed is not None:
+                    held.append(borrowed)
                 if fed is not None and fed.is_borrowed:
                     held.append((fed.owner, fed.event))
             except ValueError as error:
@@ -230,7 +230,7 @@ class Window:
             self.held[self.taken.number + number] = held
 
     def write_box(self, box_at: int, box: Box) -> tuple[Fed | None, Any]:
-        """What it is fed from, and what its augmentation borrows."""
+        """What it is fed from, and what its augmentation and its map borrow."""
         address = size = kind = tensor = 0
         field, fed = self.fields.number(box.field), None
         if box.array is None:
@@ -248,6 +248,7 @@ class Window:
         if box.axes is not None:
             axes = native_axes(box.axes, field_rank)
         augment = None if box.augment is None else box.augment.native()
+        affine = None if box.affine is None else box.affine.native(rank)
         FORMATS[rank].pack_into(self.pool, box_at, address, size, rank, kind, *begins, *ends)
         PLACED[rank][field_rank].pack_into(
             self.pool,
@@ -259,9 +260,9 @@ class Window:
             axes,
             tensor,
             0 if augment is None else ctypes.addressof(augment[0]),
-            0,
+            0 if affine is None else ctypes.addressof(affine),
         )
-        return fed, augment
+        return fed, None if augment is affine is None else (augment, affine)
 
     def fed_of(self, array: Fed | Number, field: int) -> Fed:
         if isinstance(array, Fed):

@@ -140,6 +140,39 @@ impl<'a> Change<'a> {
         }
     }
 
+    /// Changes floats of places along one line of the field: the first has byte `first` of the
+    /// sample, and from one to the next there are `step`. `plain`: an element of the field that all
+    /// of them get, and nothing is done to that.
+    pub fn run(
+        &self,
+        floats: &mut [FloatBytes],
+        (first, step): (u64, u64),
+        plain: Option<&[u8]>,
+        claim: &mut Claim<'_>,
+        strip: &mut Strip,
+    ) {
+        let (count, bytes) = (floats.len() as u64, self.target_bytes());
+        let along = BlockAxis { length: count, source_step: 0, target_step: step };
+        let block = Block { axes: [along].into_iter().collect(), source: 0, target: first };
+        if let Some(element) = plain {
+            fill_block(claim, &block, element);
+            return;
+        }
+        let (place, places) = (first / bytes, step / bytes);
+        if places == 1 {
+            self.rows(floats, count, (place, 0), &mut strip.pattern);
+        } else {
+            for (float, number) in floats.chunks_exact_mut(1).zip(0..) {
+                self.rows(float, 1, (place + number * places, 0), &mut strip.pattern);
+            }
+        }
+        let order = ByteOrder::Little;
+        let floats = Plane { bytes: floats.as_flattened(), first: 0, step: 4, pitch: 4, order };
+        let (rows, row_bytes) = if places == 1 { (1, bytes * count) } else { (count, bytes) };
+        self.out().plane(&floats, &mut claim.row_grid(first, row_bytes, rows, step));
+        self.erase(&block, claim);
+    }
+
     /// Changes rows of `length` floats: the first has place `first` in the field, and from one row
     /// to the next there are `pitch`.
     fn rows(

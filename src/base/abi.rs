@@ -86,6 +86,8 @@ pub const AUGMENT_IS_ONE: u32 = 64;
 pub const ERASES_MAX: usize = 8;
 /// Channels that scale, bias and erased values tell apart at most.
 pub const CHANNELS_MAX: usize = 64;
+/// Axes that a map has at most.
+pub const MAP_AXES: usize = 3;
 /// `Affine::filter`: the voxel that is nearest.
 pub const NEAREST: u32 = 0;
 /// `Affine::filter`: between the two voxels of each axis.
@@ -337,9 +339,9 @@ c_structs! {
         /// Axes that are mapped, 1 to 3.
         rank: u32,
         /// Which axes of the array.
-        axes: [u32; 3],
+        axes: [u32; MAP_AXES],
         /// Output place to voxel, or to physical units.
-        matrix: [[f64; 4]; 3],
+        matrix: [[f64; MAP_AXES + 1]; MAP_AXES],
         /// `NEAREST` or `LINEAR`.
         filter: u32,
         /// Level of the image; -1: the coarsest that is fine enough.

@@ -48,6 +48,7 @@ items! {
     TensorRecords "tensor records"
     SampleQueue "sample queue"
     Augmentation "augmentation"
+    Resampling "resampling"
     Uris "uris"
     ArrayMetadata "array metadata"
     PartTable "part table"

@@ -268,6 +268,12 @@ impl Fifo {
         (!self.is_empty()).then(|| self.items[index(self.first % self.items.len() as u64)])
     }
 
+    /// All items, from the front on.
+    pub fn iter(&self) -> impl Iterator<Item = u32> {
+        let count = self.items.len() as u64;
+        (self.first..self.limit).map(move |at| self.items[index(at % count)])
+    }
+
     /// Takes from the front.
     pub fn pop(&mut self) -> Option<u32> {
         let item = self.front()?;

@@ -118,6 +118,8 @@ pub const WINDOW_BYTES: u64 = 1 << 30;
 
 /// Most address space for windows: half of what a process has.
 pub const MAP_BYTES_MAX: u64 = 1 << 46;
+/// Most bytes of staging for boxes with a map.
+pub const RESAMPLE_BYTES_MAX: u64 = 1 << 44;
 
 /// Largest chunk cap that a config may ask for: offsets inside a chunk stay in u32.
 pub const CHUNK_BYTES_MAX: u64 = 1 << 31;

@@ -7,6 +7,7 @@
 //!
 //! No lock is held while a job plans, waits for storage, decodes, or calls a hook.
 
+mod affine;
 mod augment;
 mod axes;
 pub mod calls;

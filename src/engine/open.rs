@@ -308,7 +308,7 @@ fn layout(
     let (device_tiles, device_streams) = carve_rows(carver, settings, geometry);
     let exports = Exports::carve(carver, settings.batch_records(), settings.fields.len() as u32);
     let tables = carve_tables(carver, settings, staging);
-    let chunk_memory = carver.region(Item::ChunkCache, settings.cache_memory_bytes);
+    let (chunk_memory, resample_memory) = carve_memory(carver, settings);
     let (workers, is_whole) = carve_workers(carver, settings, geometry);
     let drafts = Drafts::carve(carver, settings);
     let (threads, planners) = (carve_threads(carver, settings), carve_planner(carver, settings));
@@ -336,6 +336,7 @@ fn layout(
         device_streams,
         exports,
         chunk_memory,
+        resample_memory,
         paddings: values.paddings.clone(),
     };
     let shared = carver.place(Item::Instance, || states.map(make)).and_then(Option::as_ref);
@@ -351,6 +352,12 @@ fn layout(
     let loader =
         carver.place(Item::Instance, || shared.zip(states).map(make)).and_then(Option::as_ref);
     loader.filter(|_| is_whole).zip(Some(carve_starts(carver, settings, loader, stacks)))
+}
+
+/// The memory of the chunk cache, and that of boxes with a map.
+fn carve_memory(carver: &mut Carver, settings: &Settings) -> (Region, Region) {
+    let chunks = carver.region(Item::ChunkCache, settings.cache_memory_bytes);
+    (chunks, carver.region(Item::Resampling, settings.resample_bytes()))
 }
 
 #[inline(never)] // as said of `layout`

@@ -120,6 +120,11 @@ impl Request {
         Some(&mut name.uri)
     }
 
+    /// The uri of the box, if it reads an array of a store.
+    pub(super) fn uri(&self) -> &str {
+        self.names[self.name].uri.as_str()
+    }
+
     /// What is wrong with box number `number` of the sample.
     pub fn box_failure(&self, number: u32, status: Status, why: &mut Why) -> Failure {
         if self.boxes > 1 {
@@ -308,7 +313,8 @@ impl Engine {
         if request.fed.is_fed() {
             self.check_fed(request, why)?;
         }
-        self.check_augment(&request.augment, field, why)
+        self.check_augment(&request.augment, field, why)?;
+        self.check_affine(request, field, why)
     }
 
     /// Whether what is fed can be had as the field wants it: nothing is read for that.

@@ -6,7 +6,7 @@
 use crate::engine::Engine;
 use crate::finish;
 use crate::jobs::read::{ask, cached, wait};
-use crate::jobs::{assemble, device, load, look, look_array, look_up, parts, plan};
+use crate::jobs::{assemble, device, load, look, look_array, look_up, parts, plan, resample};
 use crate::state::job::Job;
 use crate::state::lock::Locked;
 use crate::state::worker::Worker;
@@ -45,6 +45,7 @@ impl Engine {
             Job::Assemble { wave, first, count, large, slab } => {
                 assemble::run(lock, worker, (wave, first, count), (large, slab))
             }
+            Job::Resample(piece) => resample::run(lock, &piece),
             Job::Finish { piece, slab } => finish::run(lock, &piece, slab),
             Job::Device => device::run(lock).1,
         }

@@ -5,7 +5,7 @@
 
 use crate::finish;
 use crate::jobs::read::{cached, wait};
-use crate::jobs::{assemble, device, load, look, look_array, look_up, parts, plan};
+use crate::jobs::{assemble, device, load, look, look_array, look_up, parts, plan, resample};
 use crate::state::State;
 use crate::state::job::{Job, Role};
 use crate::state::shared::Shared;
@@ -18,6 +18,7 @@ pub fn next_job(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
         Work::Device => Some(device::take(state)),
         Work::Plan => plan::take(state, shared, role),
         Work::Finish => finish::take(state, shared),
+        Work::Resample => resample::take(state),
         Work::Assemble => assemble::take(state, shared, role),
         Work::OwnRead => cached::take(state, shared, role),
         Work::Look => look::take(state, shared),

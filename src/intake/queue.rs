@@ -14,7 +14,7 @@ use crate::base::arena::Carver;
 use crate::base::bill::Item;
 use crate::base::limits::URI_BYTES_MAX;
 use crate::base::math::index;
-use crate::records::{BoxShape, Fed};
+use crate::records::{Augment, BoxShape, Fed};
 
 /// Names that a new box of a stream may share.
 const YOUNG_NAMES: u64 = 16;
@@ -36,6 +36,8 @@ pub struct QueuedBox {
     pub is_on_device: bool,
     /// Its elements are not cast alone.
     pub is_augmented: bool,
+    /// A map says where its places lie in the array.
+    pub is_resampled: bool,
     /// What it reads, and where that goes.
     pub shape: BoxShape,
 }
@@ -49,6 +51,7 @@ impl QueuedBox {
         is_fed: false,
         is_on_device: false,
         is_augmented: false,
+        is_resampled: false,
         shape: BoxShape::EMPTY,
     };
 }
@@ -80,13 +83,14 @@ pub struct NewBox<'a> {
     pub field: u32,
     /// What it reads, and where that goes.
     pub shape: &'a BoxShape,
-    /// Words of what is done to its elements; none if they are cast alone.
+    /// Words of what is done to it; none if its elements are cast alone, place by place.
     pub augment: &'a [u32],
 }
 
 impl NewBox<'_> {
     /// The box as it waits, but for its name.
     pub fn queued(&self) -> QueuedBox {
+        let words = (!self.augment.is_empty()).then(|| Augment::of(self.augment));
         QueuedBox {
             name: 0,
             rank: self.rank.max(1) as u8,
@@ -94,7 +98,8 @@ impl NewBox<'_> {
             is_scalar: self.rank == 0,
             is_fed: self.fed.is_fed(),
             is_on_device: self.fed.on_device().is_some(),
-            is_augmented: !self.augment.is_empty(),
+            is_augmented: words.is_some_and(|words| words.is_arithmetic()),
+            is_resampled: words.is_some_and(|words| words.affine().is_some()),
             shape: *self.shape,
         }
     }

@@ -16,5 +16,6 @@ pub mod parts;
 pub mod plan;
 pub mod read;
 pub mod release;
+pub mod resample;
 mod sink;
 pub mod tensors;

@@ -10,6 +10,7 @@ use crate::assemble::block::Block;
 use crate::assemble::cast::Cast;
 use crate::assemble::pieces::{ReadBytes, read_pieces};
 use crate::assemble::{SampleBox, Target, fill_block, fill_outside, scatter, scatter_fill};
+use crate::base::arena::Claim;
 use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
 use crate::base::limits::{ELEMENT_BYTES_MAX, FIELDS_MAX, RANK_MAX};
 use crate::jobs::blanks::for_each_blank_of;
@@ -18,6 +19,7 @@ use crate::jobs::fed::FedChunk;
 use crate::read::OpenFault;
 use crate::records::{ArrayRecord, BoxRecord, ChunkBytes, Destination, chunk_origin};
 use crate::setup::fields::Field;
+use crate::state::resampling::Resampled;
 use crate::state::shared::Shared;
 use crate::state::worker::DecodeContext;
 use crate::wave::{ChunkKind, ChunkTask};
@@ -110,6 +112,8 @@ pub struct BoxPart<'a> {
     pub chunk: &'a ChunkBytes<'a>,
     /// What is done to its elements.
     pub change: Option<Change<'a>>,
+    /// Number of the box in its batch.
+    pub number: u32,
 }
 
 impl<'a> Boxes<'a> {
@@ -150,16 +154,25 @@ impl<'a> Boxes<'a> {
         })
     }
 
-    /// A box of the array in a slot. The array has such chunks as `record` says.
+    /// A box of the array in a slot, or the voxels of one with a map. The array has such chunks as
+    /// `record` says.
     pub fn sample<'b>(
         &self,
         record: &'b ArrayRecord,
+        (slot, number): (BatchSlot, u32),
         source: &'b BoxRecord,
-        slot: BatchSlot,
     ) -> SampleBox<'b>
     where
         'a: 'b,
     {
+        if source.is_resampled {
+            let Resampled { hull, strides, .. } = self.shared.resampled(slot, number);
+            let own = (record.dtype, record.dtype_bytes);
+            let cast = Cast::find(own.0, own.1, own.0, own.1);
+            let Some(cast) = cast else { unreachable!("elements of a type can be copied") };
+            let pad = self.shared.padding(source.field).mode;
+            return SampleBox { record, cast, shape: hull, strides, pad };
+        }
         let cast = match self.shared.reader(slot) {
             None => self.casts[source.field as usize],
             Some(_) => self.shared.field(source.field).cast_to_target(self.record),
@@ -188,11 +201,12 @@ impl<'a> Boxes<'a> {
                 let cast = cast.streamed(self.shared.settings.streams_slots());
                 let sample = sample_of(self.shared, (record, cast), source, task.slot);
                 let change = change_of(self.shared, record, (task.slot, number), source);
-                each(&BoxPart { sample, to, origin: &origin[..record.axes()], chunk, change })
+                let origin = &origin[..record.axes()];
+                each(&BoxPart { sample, to, origin, chunk, change, number })
             } else {
-                let sample = self.sample(record, source, task.slot);
+                let sample = self.sample(record, (task.slot, number), source);
                 let change = change_of(self.shared, record, (task.slot, number), source);
-                each(&BoxPart { sample, to, origin, chunk, change })
+                each(&BoxPart { sample, to, origin, chunk, change, number })
             };
         }
         written
@@ -240,12 +254,26 @@ fn change_of<'b>(
     (slot, number): (BatchSlot, u32),
     source: &BoxRecord,
 ) -> Option<Change<'b>> {
-    let augment = source.is_augmented.then(|| shared.augment(slot, number))?;
+    // What is done to a box with a map is done when it is resampled.
+    let is_done_here = source.is_augmented && !source.is_resampled;
+    let augment = is_done_here.then(|| shared.augment(slot, number))?;
     let (field, elements) = (shared.field(source.field), (record.dtype, record.dtype_bytes));
     let is_streamed = shared.settings.streams_slots();
     let change = Change::new(augment, elements, (field.extents(), field.dtype), is_streamed);
     assert!(change.is_some(), "floats are made of whatever a field of floats is made of");
     change
+}
+
+/// The memory that chunks of a box go to: its sample, or, with a map, its staging.
+fn claim_target(
+    shared: &Shared,
+    (slot, number): (BatchSlot, u32),
+    source: &BoxRecord,
+) -> Option<Claim<'static>> {
+    match source.is_resampled {
+        true => Some(shared.claim_hull(shared.resampled(slot, number))),
+        false => shared.claim_sample(source.to(slot)),
+    }
 }
 
 /// Samples in CPU memory, and targets of callers. A target whose caller has left gets nothing.
@@ -263,9 +291,9 @@ impl Sink for CpuSink {
         let mut written = 0;
         for (number, source) in from.of(part) {
             let slot = part.task.slot;
-            let Some(claim) = shared.claim_sample(source.to(slot)) else { continue };
+            let Some(claim) = claim_target(shared, (slot, number), source) else { continue };
             let change = change_of(shared, part.record, (slot, number), source);
-            let sample = from.sample(part.record, source, slot);
+            let sample = from.sample(part.record, (slot, number), source);
             let mut target = Target { sample, claim, change };
             match read_pieces(&mut target, origin, buffer, read) {
                 Ok(bytes) => written += bytes,
@@ -285,7 +313,9 @@ impl Sink for CpuSink {
             });
         }
         from.for_each(part, chunk, |of| {
-            let Some(claim) = shared.claim_sample(of.to) else { return 0 };
+            let source = shared.box_record(of.to.slot, of.number);
+            let claim = claim_target(shared, (of.to.slot, of.number), source);
+            let Some(claim) = claim else { return 0 };
             let mut target = Target { sample: of.sample, claim, change: of.change };
             match kind {
                 ChunkKind::Data | ChunkKind::Kept | ChunkKind::Fed => {

@@ -1,14 +1,16 @@
-//! Arithmetic on the elements of a box, as push copies it: [`crate::base::abi::Augment`].
+//! What is done to a box besides reading it, as push copies it: arithmetic on its elements
+//! ([`crate::base::abi::Augment`]), and a map from its places to voxels ([`Affine`]).
 //!
 //! In: numbers of the caller. Out: words, in which no address is, so that they may lie anywhere.
 //! Invariant: the words are as long as what is set needs, and the first of them is their number.
 //!
 //! ```text
-//! head | scale of each channel | bias of each | erased boxes: begin | end | count, values
+//! head | scale of each channel | bias of each | erased boxes: begin | end | count, values | map
 //! ```
 //!
 //! A coordinate takes two words, a float its bits.
 
+use super::affine::{AFFINE_WORDS, Affine};
 use crate::base::abi::{CHANNELS_MAX, ERASES_MAX};
 use crate::base::limits::RANK_MAX;
 use arrayvec::ArrayVec;
@@ -18,7 +20,7 @@ const HEAD: usize = 10;
 
 /// Most words of a box that goes to a field of `rank` axes.
 pub const fn augment_words(rank: usize) -> usize {
-    HEAD + 2 * CHANNELS_MAX + ERASES_MAX * (4 * rank + 1 + CHANNELS_MAX)
+    HEAD + 2 * CHANNELS_MAX + ERASES_MAX * (4 * rank + 1 + CHANNELS_MAX) + AFFINE_WORDS
 }
 
 /// Most words of any box.
@@ -28,6 +30,8 @@ const HAS_SCALE: u32 = 1;
 const HAS_BIAS: u32 = 2;
 const HAS_CLAMP: u32 = 4;
 const PAD_GOES_THROUGH: u32 = 8;
+const IS_CAST_ALONE: u32 = 16;
+const HAS_AFFINE: u32 = 32;
 
 /// What is not by channel or by erased box.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -44,7 +48,7 @@ pub struct AugmentHead {
     pub pad_goes_through: bool,
 }
 
-/// Words of one box that are being written; none of a box that is cast alone.
+/// Words of one box that are being written; none of a box that is cast alone, place by place.
 #[derive(Clone, Debug, Default)]
 pub struct AugmentWords(ArrayVec<u32, WORDS_MAX>);
 
@@ -54,14 +58,15 @@ impl AugmentWords {
         self.0.clear();
     }
 
-    /// The words; none of a box that is cast alone.
+    /// The words; none of a box that is cast alone, place by place.
     pub fn words(&self) -> &[u32] {
         &self.0
     }
 
     /// The box as it was written, if something is to be done to its elements.
     pub fn view(&self) -> Option<Augment<'_>> {
-        (!self.0.is_empty()).then_some(Augment { words: &self.0 })
+        let words = (!self.0.is_empty()).then_some(Augment { words: &self.0 });
+        words.filter(Augment::is_arithmetic)
     }
 
     /// Begins anew. `scale` and `bias` have as many numbers as there are channels, or none; a field
@@ -126,6 +131,23 @@ impl AugmentWords {
         true
     }
 
+    /// Adds a map, after all else.
+    pub fn map(&mut self, affine: &Affine) {
+        if self.0.is_empty() {
+            let is_begun = self.begin(&AugmentHead::default(), 0, [].into_iter(), [].into_iter());
+            assert!(is_begun);
+            self.0[1] |= IS_CAST_ALONE;
+        }
+        self.0.extend(affine.words());
+        self.0[1] |= HAS_AFFINE;
+        self.0[0] = self.0.len() as u32;
+    }
+
+    /// The map, if there is one.
+    pub fn affine(&self) -> Option<Affine> {
+        (!self.0.is_empty()).then_some(Augment { words: &self.0 })?.affine()
+    }
+
     /// Axes of the boxes that are erased.
     fn rank(&self) -> usize {
         (self.0[7] & 0xFFFF) as usize
@@ -149,6 +171,17 @@ impl<'a> Augment<'a> {
     /// The box whose words lie at the front of `words`; it has some.
     pub fn of(words: &'a [u32]) -> Augment<'a> {
         Augment { words: &words[..words[0] as usize] }
+    }
+
+    /// Whether something is done to the elements.
+    pub fn is_arithmetic(&self) -> bool {
+        !self.has(IS_CAST_ALONE)
+    }
+
+    /// The map from places to voxels, if there is one.
+    pub fn affine(&self) -> Option<Affine> {
+        let words = self.words.last_chunk::<AFFINE_WORDS>();
+        words.filter(|_| self.has(HAS_AFFINE)).map(|words| Affine::of(words))
     }
 
     fn has(&self, flag: u32) -> bool {
@@ -288,6 +321,33 @@ mod tests {
     }
 
     #[test]
+    fn a_map_stands_next_to_arithmetic_or_alone() {
+        let row = |first: f64| [first, f64::NAN, f64::NEG_INFINITY, -0.0];
+        let map = Affine {
+            rank: 2,
+            axes: [1, 3, 9],
+            matrix: [row(1.5), row(-2.25), row(1e-300)],
+            filter: 1,
+            level: -1,
+            has_units: true,
+        };
+        let bits = |map: Affine| map.words().collect::<std::vec::Vec<_>>();
+        assert_eq!(bits(map).len(), AFFINE_WORDS);
+        let mut words = AugmentWords::default();
+        words.map(&map);
+        assert!(words.view().is_none() && !Augment::of(words.words()).is_arithmetic());
+        assert_eq!(words.affine().map(bits), Some(bits(map)));
+        words.clear();
+        assert!(words.begin(&HEAD_OF_ALL, 1, [1.0f32; 3].into_iter(), [].into_iter()));
+        assert_eq!(words.affine(), None);
+        assert!(words.erase(&[3], &[4], [2.0f32].into_iter()));
+        words.map(&map);
+        let read = words.view().unwrap();
+        assert_eq!((read.scale(2), read.erased().count()), (Some(1.0), 1));
+        assert_eq!(read.affine().map(bits), Some(bits(map)));
+    }
+
+    #[test]
     fn the_largest_fits_and_no_larger_one() {
         let many = [0.5f32; CHANNELS_MAX];
         let mut words = AugmentWords::default();
@@ -297,6 +357,7 @@ mod tests {
         for _ in 0..ERASES_MAX {
             assert!(words.erase(&[1; RANK_MAX], &[2; RANK_MAX], many.into_iter()));
         }
+        words.map(&Affine::default());
         assert_eq!(words.words().len(), augment_words(RANK_MAX));
         assert!(!words.erase(&[1; RANK_MAX], &[2; RANK_MAX], [1.0f32].into_iter()));
         let more = [0.5f32; CHANNELS_MAX + 1];

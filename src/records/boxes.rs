@@ -42,6 +42,8 @@ pub struct BoxRecord {
     pub is_on_device: bool,
     /// Its elements are not cast alone.
     pub is_augmented: bool,
+    /// A map says where its places lie in the array.
+    pub is_resampled: bool,
     /// What is read, and where it goes.
     pub shape: BoxShape,
 }
@@ -53,6 +55,7 @@ impl BoxRecord {
         field: u32::MAX,
         is_on_device: false,
         is_augmented: false,
+        is_resampled: false,
         shape: BoxShape::EMPTY,
     };
 

@@ -8,6 +8,7 @@
 //! files of different extents along some axis: what the record says of a file or of a chunk then
 //! holds for the largest, and [`ArrayRecord::of_file`] gives the record of one file.
 
+mod affine;
 mod asked;
 mod augment;
 mod boxes;
@@ -22,6 +23,7 @@ mod parts;
 mod spelling;
 mod time;
 
+pub use affine::Affine;
 pub use asked::Origin;
 pub use augment::{Augment, AugmentHead, AugmentWords, Erased, augment_words};
 pub use boxes::{

@@ -31,6 +31,10 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// Of one voxel and one place.
+    pub const NONE: Layout =
+        Layout { source: [0; AXES], target: [0; AXES], others: ArrayVec::new_const(), elements: 1 };
+
     /// The block is dense and row-major: along `axes[n]` of the array it has the hull of
     /// axis `n` of the map, along any other axis `extents` voxels. `target`: bytes from one
     /// place to the next along each axis of the array. None where the block has 2^31

@@ -8,13 +8,13 @@
 //! places read voxel k. Along axis 1 they read 2.25 - i: from 0.25 to 2.25, so voxels 0 to 3. The
 //! hull is [0, 3) x [0, 4).
 
-use crate::base::abi::{LINEAR, NEAREST};
+use crate::base::abi::{LINEAR, MAP_AXES, NEAREST};
 use crate::records::PadMode;
 use core::fmt;
 use core::ops::Range;
 
 /// Most axes of a map. Arrays of this many have those that a map lacks in front, of one place.
-pub const AXES: usize = 3;
+pub const AXES: usize = MAP_AXES;
 
 /// Bits of a coordinate's fraction.
 pub(super) const FRACTION_BITS: u32 = 32;
@@ -132,6 +132,19 @@ pub struct Map {
 }
 
 impl Map {
+    /// Of one axis: place 0 is voxel 0.
+    pub const NONE: Map = Map {
+        rank: 1,
+        filter: Filter::Nearest,
+        pad: PadMode::None,
+        places: [1; AXES],
+        steps: [[0; AXES]; AXES],
+        first: [0; AXES],
+        origin: [0; AXES],
+        hull: [1; AXES],
+        walls: [[0; 2]; AXES],
+    };
+
     /// The map of `rank` axes. Entries beyond `matrix[rank - 1]` and columns from `rank` to 2 are
     /// not looked at; column 3 is the offset. `places` and `extents` are those of the output and of
     /// the array, by axis of the map. Takes the same time whatever the extents.
@@ -143,10 +156,36 @@ impl Map {
         filter: Filter,
         pad: PadMode,
     ) -> Result<Map, MapFault> {
+        let (mut map, offsets) = Map::begin(rank, matrix, places, filter, pad)?;
+        assert!(extents.len() >= rank);
+        for row in 0..rank {
+            map.bound(row, offsets[row], extents[row])?;
+        }
+        Ok(map)
+    }
+
+    /// What is wrong with a map of any array.
+    pub fn check(
+        rank: usize,
+        matrix: &[[f64; 4]; AXES],
+        places: &[u64],
+        filter: Filter,
+    ) -> Result<(), MapFault> {
+        Map::begin(rank, matrix, places, filter, PadMode::Edge).map(|_| ())
+    }
+
+    /// The map before it is bound to an array, and its offsets by axis of the map.
+    fn begin(
+        rank: usize,
+        matrix: &[[f64; 4]; AXES],
+        places: &[u64],
+        filter: Filter,
+        pad: PadMode,
+    ) -> Result<(Map, [i128; AXES]), MapFault> {
         if rank == 0 || rank > AXES {
             return Err(MapFault::Rank(rank));
         }
-        assert!(places.len() >= rank && extents.len() >= rank);
+        assert!(places.len() >= rank);
         let mut map = Map {
             rank,
             filter,
@@ -159,13 +198,7 @@ impl Map {
             walls: [[0; 2]; AXES],
         };
         let offsets = map.take(matrix, places)?;
-        if map.is_singular() {
-            return Err(MapFault::Singular);
-        }
-        for row in 0..rank {
-            map.bound(row, offsets[row], extents[row])?;
-        }
-        Ok(map)
+        if map.is_singular() { Err(MapFault::Singular) } else { Ok((map, offsets)) }
     }
 
     /// The place in arrays of [`AXES`] of an axis of the map.
@@ -191,6 +224,7 @@ impl Map {
     }
 
     /// Whether no voxel is read: all places are padding.
+    #[cfg(any(test, feature = "internals"))]
     pub fn is_empty(&self) -> bool {
         self.hull.contains(&0)
     }

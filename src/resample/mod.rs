@@ -56,6 +56,6 @@ mod map;
 mod run;
 mod taps;
 
-pub use layout::{Layout, Other};
+pub use layout::Layout;
 pub use map::{AXES, Filter, Map, MapFault};
-pub use run::{Resample, Target};
+pub use run::{Places, Resample, Target};

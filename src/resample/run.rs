@@ -32,8 +32,26 @@ pub struct Target<'a, 'b> {
     pub claim: &'b mut Claim<'a>,
     /// Byte of the first place of the output.
     pub first: u64,
-    /// An element of the target's type: what places hold that lie outside of the array.
+    /// An element of the type that places are resampled to: what those hold that lie outside of
+    /// the array.
     pub pad: &'b [u8],
+    /// What writes the places in another way than as they are.
+    pub write: Option<&'b mut Write<'a, 'b>>,
+}
+
+/// Writes elements of the type that places are resampled to.
+pub type Write<'a, 'b> = dyn FnMut(&mut Claim<'a>, Places<'_>) + 'b;
+
+/// Places along one axis of the output.
+pub struct Places<'e> {
+    /// Their elements.
+    pub elements: &'e mut [u8],
+    /// The byte of the first of them.
+    pub first: u64,
+    /// Bytes from one to the next.
+    pub step: u64,
+    /// Which of them lie outside of the array, if some do.
+    pub outside: Option<&'e dyn Fn(usize) -> bool>,
 }
 
 /// Resamples elements of one type into another. Found once per array.
@@ -131,6 +149,9 @@ impl Resample {
         assert!(map.filter == self.filter && rows.end <= map.rows());
         assert!(block.len() as u64 == layout.elements() * self.source_bytes as u64);
         assert!(target.pad.len() == self.target_bytes);
+        if rows.is_empty() {
+            return;
+        }
         let mut work = Work {
             strip: Strip::new(),
             gathered: [0; GATHERED_BYTES],
@@ -183,6 +204,11 @@ impl Resample {
                 }
             }
             let (to, step) = (first + at, layout.target[2]);
+            if let Some(write) = &mut target.write {
+                let outside = |place: usize| work.strip.is_outside(place);
+                let outside = has_outside.then_some(&outside as &dyn Fn(usize) -> bool);
+                return write(target.claim, Places { elements, first: to, step, outside });
+            }
             if step == self.target_bytes as u64 {
                 return target.claim.part(to, elements.len() as u64).copy_from_slice(elements);
             }

@@ -10,7 +10,7 @@ use crate::base::abi::{
 };
 use crate::base::limits::{
     BOXES_MAX, CHUNK_BYTES_MAX, HOOK_STACK_BYTES_MAX, MAP_BYTES_MAX, PARTS_MAX, RANK_MAX,
-    READERS_MAX, SAMPLES_MAX, THREADS_MAX, WINDOW_BYTES,
+    READERS_MAX, RESAMPLE_BYTES_MAX, SAMPLES_MAX, THREADS_MAX, WINDOW_BYTES,
 };
 use crate::base::status::{Status, Why};
 use crate::cuda::DriverPath;
@@ -349,10 +349,13 @@ macro_rules! config_table {
         max_npy_files: u32 = 0, [0, PARTS_MAX] => Count "numbered .npy files of all arrays";
         /// 1: each sample of each field gets a digest, see below.
         digest: u32 = 0, [0, 1] => Switch "give each sample a digest of its bytes";
-        /// 1: boxes may have a wavetrain_augment, for which push keeps memory.
-        augment: u32 = 0, [0, 1] => Switch "room for arithmetic on the elements of boxes";
-        /// Memory for boxes that are resampled. Not built yet.
-        max_resample_bytes: u64 = 0, {unbuilt} => Bytes "memory for resampled boxes; not built yet";
+        /// 1: boxes may have a wavetrain_augment and a wavetrain_affine; push keeps memory for them.
+        augment: u32 = 0, [0, 1] => Switch "room for arithmetic on boxes, and for maps";
+        /// Memory for the voxels of boxes that have a wavetrain_affine, until they are resampled. A
+        /// box whose map reads more is BUDGET at pop. 0 = derived: eight times the largest field,
+        /// at least 1 MiB, if augment is 1.
+        max_resample_bytes: u64 = 0, [0, RESAMPLE_BYTES_MAX]
+            => Bytes "memory for voxels of boxes with a map; 0 = 8 times a field";
         /// Arrays that only you can read: hook:NAME. Copied by open.
         source: SourceHook = SourceHook::NONE, Hook;
         /// `DECODE_`: the chunks that are decoded on the device.

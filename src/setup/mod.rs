@@ -1,6 +1,7 @@
 //! What is decided once, at open: settings, sizes, and which backend.
 
-pub mod backend;
+pub mod augment;
+mod backend;
 pub mod config;
 pub mod counts;
 pub mod field_table;

@@ -16,6 +16,7 @@ use crate::cuda::HAS_DEVICES;
 use crate::cuda::engine::DEVICE_PAGE_BYTES;
 use crate::device::{TILES_BYTES, UNIT_BYTES};
 use crate::fail;
+use crate::setup::augment::{augment_words, resample_bytes};
 use crate::setup::backend;
 use crate::setup::config::{self, Config, FieldTable, Hook, range};
 use crate::setup::fields::{Fields, fields_from_config};
@@ -98,6 +99,8 @@ pub struct Settings {
     /// Bytes of decoded chunks that are cached: chunk_cache_bytes without what keeping book of them
     /// takes.
     pub cache_memory_bytes: u64,
+    /// Bytes of staging for boxes with a map, unless batches are made on a device.
+    pub(super) resample_bytes: u64,
     /// Uses of chunks that are foreseen at a time.
     pub cache_uses: u32,
     /// Bytes of the tables and stacks whose sizes the config says.
@@ -149,6 +152,7 @@ pub fn settings_from_config(
             boxes: boxes_per_sample,
             filled_shape: fields.iter().map(|field| field.filled_extents() as u32).sum(),
         },
+        resample_bytes: resample_bytes(config, &fields),
         fields,
         takes_parts,
         slot_bytes: align_up(slot_bytes, MEMORY_PAGE_BYTES),
@@ -176,13 +180,6 @@ pub fn settings_from_config(
     Ok(settings)
 }
 
-/// Most words of what is done to the elements of a box of any field; 0 if boxes are cast alone.
-fn augment_words(config: &Config, fields: &Fields) -> u32 {
-    let ranks = fields.iter().filter(|field| field.has_floats()).map(|field| field.extents().len());
-    let most = if config.augment == 1 { ranks.max() } else { None };
-    most.map_or(0, |rank| crate::records::augment_words(rank) as u32)
-}
-
 /// Everything that can be wrong with a config on every machine, element type and sizes apart.
 fn check(config: &Config, why: &mut Why) -> Result<(), Status> {
     config.check_ranges(why)?;
@@ -197,6 +194,8 @@ fn check(config: &Config, why: &mut Why) -> Result<(), Status> {
     })?;
     check_hooks(config, why)?;
     check_built(config, why)?;
+    let is_alone = config.max_resample_bytes > 0 && config.augment == 0;
+    refuse(is_alone, "max_resample_bytes is for boxes with a map: set augment to 1", why)?;
     let is_asked = config.device_decode == config::DECODE_ON;
     let has_none = config.backend == config::BACKEND_HOST;
     let text = "device_decode = on needs a device, but backend is host: take cuda or auto";

@@ -15,6 +15,7 @@ use crate::records::Part;
 use crate::records::grid::EdgeRun;
 use crate::records::{Destination, DeviceMemory, Fed, FedData};
 use crate::state::State;
+use crate::state::resampling::Resampled;
 use crate::state::scratch::{Hold, Pool};
 use crate::state::shared::Shared;
 use crate::state::slab_writer::{SlabWriter, Tiles};
@@ -99,6 +100,22 @@ impl Shared {
     pub fn kept_chunk(&self, kept: Kept, bytes: u64) -> &'static [u8] {
         // SAFETY: the slot is ready, so nobody writes it, and the task pins it.
         unsafe { self.chunk_memory.part(kept.offset, bytes).view() }
+    }
+
+    /// The staging of a box with a map, of which a job writes what its chunks cover.
+    pub fn claim_hull(&self, resampled: &Resampled) -> Claim<'static> {
+        let (first, bytes) = resampled.place;
+        // SAFETY: the box has the place until it is resampled, which is after its last chunk; two
+        // chunks of an array never cover the same element, and a chunk is one job's.
+        unsafe { Claim::new(self.resample_memory.part(first, bytes)) }
+    }
+
+    /// The voxels of a box whose last chunk is done with.
+    pub fn hull_bytes(&self, resampled: &Resampled) -> &'static [u8] {
+        let (first, bytes) = resampled.place;
+        // SAFETY: nobody writes them any more, and they stay until the last piece of the box is
+        // over.
+        unsafe { self.resample_memory.part(first, bytes).view() }
     }
 
     /// Bytes of a tensor, from byte `first` after its first element on.

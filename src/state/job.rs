@@ -7,6 +7,7 @@ use crate::batch::pieces::Piece;
 use crate::intake::parts::Slice;
 use crate::read::{Lease, Looks, Question, Window};
 use crate::state::State;
+use crate::state::resampling::ResamplePiece;
 use crate::state::scratch::Hold;
 use crate::state::slab_writer::SlabWriter;
 use crate::wave::ReadOp;
@@ -42,7 +43,7 @@ impl Job {
     pub fn lane(&self, state: &State) -> Option<Lane> {
         match self {
             Job::Stream { wave, .. } | Job::Assemble { wave, .. } => Some(state.waves.lane(*wave)),
-            Job::Finish { .. } => Some(Lane::Samples),
+            Job::Resample(_) | Job::Finish { .. } => Some(Lane::Samples),
             _ => None,
         }
     }
@@ -136,6 +137,8 @@ pub enum Job {
         /// The part of a slab for them, on their way to a device.
         slab: Option<SlabWriter>,
     },
+    /// Resample a piece of a box.
+    Resample(ResamplePiece),
     /// Do a piece of a pass over a full batch.
     Finish {
         /// The piece.

@@ -34,6 +34,9 @@ impl State {
         for chunk in first..first + count {
             self.release_kept(shared, &task(chunk));
         }
+        if self.resampling.has_boxes() {
+            (first..first + count).for_each(|chunk| self.end_shares(shared, wave, &task(chunk)));
+        }
         self.waves.sub_unworked(wave, count);
         let (mut at, mut done) = (first, 0);
         while at < first + count {

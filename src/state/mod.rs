@@ -15,9 +15,11 @@ pub mod kept;
 mod kept_failures;
 mod landing;
 pub mod lock;
+mod mapped;
 pub mod needs;
 pub mod readers;
 pub mod reading;
+pub mod resampling;
 pub mod scratch;
 pub mod shared;
 pub mod slab_writer;
@@ -51,6 +53,7 @@ pub use crate::state::kept_failures::KeptFailure;
 use crate::state::lock::{Condition, Lock, Locked, Wakes};
 use crate::state::readers::Readers;
 use crate::state::reading::Reading;
+use crate::state::resampling::Resampling;
 use crate::state::scratch::Pool;
 use crate::state::shared::{Shared, Views};
 use crate::state::slab_writer::SlabWriter;
@@ -197,6 +200,8 @@ pub struct State {
     pub loads_wait_since: Option<u64>,
     /// The common scratch.
     pub pool: Pool,
+    /// Boxes with a map.
+    pub resampling: Resampling,
     /// Reads that the host will complete.
     pub async_reads: AsyncReads,
     /// Worker contexts that decode and are free.
@@ -228,9 +233,8 @@ impl State {
         common_scratch: Region,
     ) -> State {
         let config = &settings.config;
-        let waves = settings.wave_counts();
+        let (waves, keeps) = (settings.wave_counts(), settings.per_sample.keeps());
         let ahead = (settings.lookahead_samples, settings.per_sample.boxes);
-        let keeps = settings.per_sample.keeps();
         State {
             life: Life::Running,
             ending: Ending::Working,
@@ -269,6 +273,7 @@ impl State {
             miss_weight: 0,
             loads_wait_since: None,
             pool: Pool::carve(carver, common_scratch),
+            resampling: Resampling::carve(carver, settings),
             async_reads: AsyncReads::carve(carver, settings),
             contexts: Contexts::carve(carver, settings.decode_threads),
             host: HostThreads::carve(carver, settings),
@@ -292,6 +297,7 @@ impl State {
             boxes: self.slots.boxes.share(),
             fed: self.slots.fed.share(),
             augment: self.slots.augment.share(),
+            resampled: self.resampling.boxes.share(),
             rows: self.slots.rows.share(),
             targets: self.readers.targets.share(),
             addresses: self.readers.addresses,
@@ -469,6 +475,7 @@ impl State {
         self.kept_failures.clear();
         self.waves.clear(self.async_reads.drop_all());
         self.slots.reset();
+        self.resampling.clear();
         self.readers.reset();
         if HAS_DEVICES {
             self.device.clear();

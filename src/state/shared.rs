@@ -26,6 +26,7 @@ use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
 use crate::source::paths::{folder_path, write_file_path};
 use crate::state::Pass;
+use crate::state::resampling::Resampled;
 use crate::state::slab_writer::Tiles;
 use crate::wave::{WaveTables, Way};
 use arrayvec::ArrayVec;
@@ -72,6 +73,8 @@ pub struct Shared {
     pub exports: Exports,
     /// Memory of the cache of decoded chunks.
     pub chunk_memory: Region,
+    /// Staging of boxes with a map.
+    pub resample_memory: Region,
     pub views: Views,
     /// The elements for places without a source, by field.
     pub paddings: Paddings,
@@ -92,6 +95,8 @@ pub struct Views {
     pub boxes: Table<BoxRecord>,
     pub fed: Table<Fed>,
     pub augment: Table<u32>,
+    /// Boxes with a map.
+    pub resampled: Table<Resampled>,
     /// Rows of batch slots.
     pub rows: SlotRows,
     /// Targets of the boxes of readers.
@@ -183,6 +188,11 @@ impl Shared {
     pub fn augment(&self, slot: BatchSlot, number: u32) -> Augment<'static> {
         let words = self.settings.per_sample.augment_words as usize;
         Augment::of(self.views.augment.rows(self.box_row(slot, number) * words, words))
+    }
+
+    /// Box `number` of the batch in a slot, which has a map and was planned.
+    pub fn resampled(&self, slot: BatchSlot, number: u32) -> &'static Resampled {
+        &self.views.resampled.rows(self.box_row(slot, number), 1)[0]
     }
 
     /// Its record.

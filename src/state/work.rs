@@ -32,6 +32,8 @@ pub enum Work {
     LookArray,
     /// Do a piece of a pass over a full batch.
     Finish,
+    /// Resample a piece of a box.
+    Resample,
     /// Decode and assemble what is staged.
     Assemble,
     /// Read what nobody began, decoding as it comes; never waits.
@@ -48,12 +50,13 @@ pub enum Work {
     WaitingRead,
 }
 
-const ALL: [Work; 12] = [
+const ALL: [Work; 13] = [
     Work::Device,
     Work::Plan,
     Work::Look,
     Work::LookArray,
     Work::Finish,
+    Work::Resample,
     Work::Assemble,
     Work::OwnRead,
     Work::Load,
@@ -170,6 +173,8 @@ impl State {
         let is_full = |lane: Lane| lacks_room && lane == Lane::Samples;
         let is_open = |lane: &Lane| self.is_open(shared, *lane, role) && !is_full(*lane);
         works.add(Work::Finish, is_open(&Lane::Samples) && self.slots.has_piece(Doer::Workers));
+        let has_piece = self.resampling.has_piece(&self.slots);
+        works.add(Work::Resample, is_open(&Lane::Samples) && has_piece);
         let waves =
             Lane::ALL.into_iter().filter(is_open).flat_map(|lane| self.waves.active_of(lane));
         let (ready, unissued) = waves.fold((false, false), |found, wave| {

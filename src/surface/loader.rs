@@ -16,7 +16,6 @@ use crate::fail;
 #[cfg(feature = "internals")]
 use crate::os::Os;
 use crate::os::SYSTEM;
-use crate::records::FedData;
 use crate::setup::config::{Config, Hook};
 use crate::source::zarr::{NodeKind, normalize_uri};
 use crate::surface::handles::{self, Entered, close_token, open_token};
@@ -25,11 +24,14 @@ use core::marker::PhantomData;
 use core::{ptr, slice};
 
 pub use crate::base::status::Failure;
+pub use crate::surface::affine::{AffineMap, Interpolation};
 pub use crate::surface::augment::{Augmentation, Erasure};
 pub use crate::surface::batch::{Batch, FieldView};
 pub use crate::surface::entries::{EntryView, GroupView};
 pub use crate::surface::feed::{Feed, Memory};
 pub use crate::surface::info::SCRATCH_BYTES;
+pub use crate::surface::part::Part;
+use crate::surface::part::fill_request;
 use crate::surface::table::push_rows;
 pub use crate::surface::table::{Column, Rows, Source};
 
@@ -44,31 +46,6 @@ pub struct Request<'a> {
     pub end: &'a [i64],
     /// Comes back with the batch.
     pub tag: u64,
-}
-
-/// One box of a sample of several.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Part<'a> {
-    /// A path or file:// uri; not looked at if the box is a tensor.
-    pub uri: &'a str,
-    /// A tensor in the place of an array of a store.
-    pub feed: Feed<'a>,
-    /// First element along each axis.
-    pub begin: &'a [i64],
-    /// One past the last element along each axis.
-    pub end: &'a [i64],
-    /// Field that the elements go to.
-    pub field: u32,
-    /// The place of the first of them, by axis of the field; axes that are left out: 0.
-    pub at: &'a [u64],
-    /// Elements from one place to the next, by axis of the box, and less than 0 backwards; axes
-    /// that are left out: 1.
-    pub step: &'a [i64],
-    /// The axis of the field that each axis of the box becomes; None for one of extent 1 that is
-    /// dropped. Empty: the axes of the field in order.
-    pub axes: &'a [Option<usize>],
-    /// What is done to the elements; None: they are cast alone.
-    pub augment: Option<Augmentation<'a>>,
 }
 
 /// One sample of several boxes.
@@ -356,56 +333,6 @@ impl Drop for Loader {
         // may live on. Memory that either points to must then stay. Reads in flight are waited for.
         while let Err((Status::Again, 0)) = close_token(self.token, 1_000_000_000) {}
     }
-}
-
-/// Checks a request that came over a surface and copies it.
-fn fill_request(
-    target: &mut requests::Request,
-    source: &Part<'_>,
-    why: &mut Why,
-) -> Result<(), Status> {
-    let rank = source.begin.len();
-    if rank > RANK_MAX || source.end.len() != rank {
-        return Err(fail!(
-            why,
-            Rank,
-            "a box of {rank} begins and {} ends: 0 to {RANK_MAX} of each are needed",
-            source.end.len()
-        ));
-    }
-    let lengths = (source.at.len(), source.step.len(), source.axes.len());
-    if lengths.0 > RANK_MAX || lengths.1 > rank || lengths.2 != 0 && lengths.2 != rank {
-        return Err(fail!(
-            why,
-            Rank,
-            "a box of rank {rank} with {} places at, {} steps and {} axes: at most {RANK_MAX}, at \
-             most {rank}, and {rank} or none are needed",
-            lengths.0,
-            lengths.1,
-            lengths.2
-        ));
-    }
-    match &source.feed {
-        Feed::Nothing => {
-            target.fed.data = FedData::Nothing;
-            let uri = target.uri_place(0);
-            uri.map_or(Ok(()), |place| normalize_uri(source.uri, place, why))?;
-        }
-        feed => target.fed = feed.fed(rank, why)?,
-    }
-    Augmentation::fill(source.augment.as_ref(), &mut target.augment, why)?;
-    target.rank = rank;
-    target.begin[..rank].copy_from_slice(source.begin);
-    target.end[..rank].copy_from_slice(source.end);
-    target.field = source.field;
-    (target.at, target.step, target.axes) = ([0; RANK_MAX], [0; RANK_MAX], [0; RANK_MAX]);
-    target.at[..lengths.0].copy_from_slice(source.at);
-    target.step[..lengths.1].copy_from_slice(source.step);
-    for (place, axis) in target.axes.iter_mut().zip(source.axes) {
-        // Push says of one past the last field's what is wrong with it.
-        *place = axis.map_or(0, |axis| u8::try_from(axis + 1).unwrap_or(u8::MAX));
-    }
-    Ok(())
 }
 
 /// Refuses what leads to functions, memory, streams or drivers of the program: nobody can check

@@ -1,5 +1,6 @@
 //! What callers touch: the C functions, the Rust loader, and what both share.
 
+mod affine;
 mod augment;
 pub mod batch;
 pub mod c;
@@ -8,4 +9,5 @@ pub mod feed;
 pub mod handles;
 pub mod info;
 pub mod loader;
+mod part;
 pub mod table;

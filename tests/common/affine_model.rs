@@ -285,7 +285,7 @@ pub fn check(case: &Case, elements: &Elements) -> Result<(), MapFault> {
         for first in (0..map.rows()).step_by(elements.piece as usize) {
             let rows = first..map.rows().min(first + elements.piece);
             let (claim, pad) = (&mut claim, &elements.pad[..]);
-            let mut target = Target { claim, first: skip as u64, pad };
+            let mut target = Target { claim, first: skip as u64, pad, write: None };
             way.rows(&map, &layout, &block, &mut target, rows);
         }
         if let Some(at) = (0..found.len()).find(|at| found[*at] != expected[*at]) {

@@ -238,6 +238,7 @@ impl Case {
             step: &boxed.step,
             axes: &boxed.axes,
             augment: None,
+            affine: None,
         };
         let parts: Vec<Vec<Part<'a>>> =
             self.samples.iter().map(|boxes| boxes.iter().map(part).collect()).collect();

@@ -172,20 +172,21 @@ fn the_longest_encoded_chunk_finds_room_at_the_floor() {
     }
 }
 
-/// The bytes of the line "augmentation" of a config.
-fn augmentation_bytes(config: &Config) -> u64 {
+/// The bytes of a line of a config's bill.
+fn line_bytes(config: &Config, name: &str) -> u64 {
     let need = memory_need(config).unwrap_or_else(|failure| panic!("{failure}"));
     let lines = &need.lines[..need.line_count as usize];
-    let name = b"augmentation\0".map(|byte| byte as c_char);
+    let name: Vec<c_char> = name.bytes().chain([0]).map(|byte| byte as c_char).collect();
     lines.iter().find(|line| line.name.starts_with(&name)).map_or(0, |line| line.bytes)
 }
 
 #[test]
 fn augmentation_is_a_line_of_the_bill_for_each_box_that_waits_and_none_where_it_is_off() {
     // A head of 10 words, two tables of 64 floats, and 8 boxes: begin and end along each axis in
-    // two words each, the number of values, and 64 of those.
-    let box_bytes = |rank: u64| 4 * (10 + 2 * 64 + 8 * (4 * rank + 1 + 64));
-    for (shape, dtype) in [(&[8, 8][..], Dtype::F32), (&[3, 8, 8], Dtype::Bf16), (&[5], Dtype::F16)]
+    // two words each, the number of values, and 64 of those; and a map of 12 doubles and 7 words.
+    let box_bytes = |rank: u64| 4 * (10 + 2 * 64 + 8 * (4 * rank + 1 + 64) + 2 * 12 + 7);
+    let augmentation_bytes = |config: &Config| line_bytes(config, "augmentation");
+    for (shape, dtype) in [(&[8, 8][..], Dtype::F32), (&[3, 8, 8], Dtype::Bf16), (&[5], Dtype::U16)]
     {
         for (samples, boxes) in [(1, 0), (4, 3)] {
             let mut config = config(dtype, shape, samples);
@@ -206,9 +207,25 @@ fn augmentation_is_a_line_of_the_bill_for_each_box_that_waits_and_none_where_it_
             assert!((bytes..bytes + 4 * 64).contains(&found), "{found}, not {bytes}");
         }
     }
-    // There is nothing for fields that have no floats.
-    let config = Config { augment: 1, ..config(Dtype::U16, &[8, 8], 4) };
-    assert_eq!(augmentation_bytes(&config), 0);
+}
+
+#[test]
+fn staging_for_maps_is_a_line_of_the_bill_for_eight_of_the_largest_field() {
+    let resampling = |config: &Config| line_bytes(config, "resampling");
+    let mut config = config(Dtype::F32, &[128, 64, 64], 2);
+    assert_eq!(resampling(&config), 0);
+    (config.augment, config.max_host_memory_bytes) = (1, 1 << 30);
+    // Tables of its boxes come to it.
+    let tables = 512 << 10;
+    for (given, bytes) in [(0, 16 << 20), (3 << 20, 3 << 20), (1, 4096)] {
+        config.max_resample_bytes = given;
+        let found = resampling(&config);
+        assert!((bytes..bytes + tables).contains(&found), "{found}, not {bytes}");
+    }
+    config.augment = 0;
+    let failure = Loader::open_on(&SYSTEM, &config).err().expect("nothing to resample");
+    assert_eq!(failure.status, Status::Invalid);
+    assert!(failure.text.as_str().contains("max_resample_bytes"), "{failure}");
 }
 
 #[test]
@@ -410,7 +427,7 @@ unsafe extern "C" fn never_list(
 #[test]
 fn every_field_of_an_unbuilt_feature_is_refused_by_its_name() {
     type Change = fn(&mut Config);
-    let changes: [(&str, Change); 30] = [
+    let changes: [(&str, Change); 29] = [
         ("enable_gds", |c| c.enable_gds = wavetrain::config::AUTO),
         ("enable_gds", |c| c.enable_gds = wavetrain::config::GDS_ON),
         ("numa_strategy", |c| c.numa_strategy = wavetrain::config::AUTO),
@@ -428,7 +445,6 @@ fn every_field_of_an_unbuilt_feature_is_refused_by_its_name() {
         ("store.merge_gap_bytes", |c| c.store.merge_gap_bytes = 1),
         ("store.merge_bytes_max", |c| c.store.merge_bytes_max = 1),
         ("store.reads_max", |c| c.store.reads_max = 1),
-        ("max_resample_bytes", |c| c.max_resample_bytes = 1),
         ("saturate", |c| c.saturate = 1),
         ("trace_events", |c| c.trace_events = 1),
         ("max_indices_per_sample", |c| c.max_indices_per_sample = 1),

@@ -81,7 +81,7 @@ fn resampled<const N: usize>(
     let mut claim = Claim::on(&mut found);
     let types = ((source, source.bytes()), (target, target.bytes()));
     let way = Resample::find_at(level, case.filter, types.0, types.1).unwrap();
-    let mut target = Target { claim: &mut claim, first: 0, pad: &pad };
+    let mut target = Target { claim: &mut claim, first: 0, pad: &pad, write: None };
     let _environment = FloatEnvironment::enter();
     way.rows(&map, &layout, &block, &mut target, 0..map.rows());
     found

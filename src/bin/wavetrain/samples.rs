@@ -233,7 +233,7 @@ impl Samples {
             Source::Value(dtype, shape, bytes) => ("", Feed::Value(*dtype, shape, bytes)),
         };
         let Piece { field, extent: Extent { begin, end }, at, step, axes, .. } = piece;
-        Part { uri, feed, begin, end, field: *field, at, step, axes, augment: None }
+        Part { uri, feed, begin, end, field: *field, at, step, axes, augment: None, affine: None }
     }
 
     /// The config of the command line with the table of fields, room for the boxes, and, unless it

@@ -213,8 +213,9 @@ fn is_cropped(task: &ChunkTask) -> bool {
 fn read_of(from: &Boxes<'_>, part: &Part<'_>) -> Read {
     let origin = &part.origin[..part.record.axes()];
     let mut read = Read::from_iter(origin.iter().map(|_| (u64::MAX, 0)));
-    for (_, source) in from.of(part) {
-        let parts = from.sample(part.record, source, part.task.slot).read_of(origin);
+    for (number, source) in from.of(part) {
+        let sample = from.sample(part.record, (part.task.slot, number), source);
+        let parts = sample.read_of(origin);
         for (hull, part) in read.iter_mut().zip(parts) {
             *hull = (hull.0.min(part.0), hull.1.max(part.1));
         }

@@ -11,7 +11,7 @@ use crate::intake::queue::{Queue, QueuedBox};
 use crate::jobs::blanks::{for_each_blank_of, is_covered};
 use crate::jobs::plan::planned::{Place, Settled};
 use crate::jobs::plan::window::{Current, Planner, RUN_CHUNKS};
-use crate::records::{BoxRecord, Destination, Need};
+use crate::records::{Affine, Augment, BoxRecord, Destination, Need};
 use crate::state::State;
 use crate::state::lock::Lock;
 use crate::state::shared::Shared;
@@ -20,6 +20,14 @@ use crate::state::shared::Shared;
 pub fn queued_box<'q>(shared: &Shared, queue: &'q Queue, number: u32) -> &'q QueuedBox {
     let boxes = shared.settings.per_sample.boxes;
     &queue.boxes(number / boxes)[(number % boxes) as usize]
+}
+
+/// The map of that box, if it has one.
+pub fn queued_affine(shared: &Shared, queue: &Queue, number: u32) -> Option<Affine> {
+    let boxes = shared.settings.per_sample.boxes;
+    let is_resampled = queued_box(shared, queue, number).is_resampled;
+    let words = is_resampled.then(|| queue.augment(number / boxes, number % boxes))?;
+    Augment::of(words).affine()
 }
 
 /// Writes the first `count` samples to a slot. Puts the numbers of their boxes into `order`, but
@@ -61,8 +69,8 @@ fn bind_boxes(
     let row = |number: usize| shared.box_row(slot, sample * boxes + number as u32);
     for (number, queued) in queued.iter().enumerate() {
         let (field, shape) = (u32::from(queued.field), queued.shape);
-        let QueuedBox { is_on_device, is_augmented, .. } = *queued;
-        let record = BoxRecord { sample, field, is_on_device, is_augmented, shape };
+        let QueuedBox { is_on_device, is_augmented, is_resampled, .. } = *queued;
+        let record = BoxRecord { sample, field, is_on_device, is_augmented, is_resampled, shape };
         state.slots.boxes.write(row(number), record);
         if is_augmented {
             let words = state.queue.augment(sample, number as u32);

@@ -100,12 +100,7 @@ pub fn source_box(
     queued: &QueuedBox,
     why: &mut Why,
 ) -> Result<Reach, Status> {
-    if (u32::from(queued.rank), queued.is_scalar) != (record.rank, record.is_scalar) {
-        let boxed = if queued.is_scalar { 0 } else { queued.rank };
-        let axes = if record.is_scalar { 0 } else { record.axes() };
-        let shape = List(&record.shape[..axes]);
-        return Err(fail!(why, Rank, "the box has {boxed} axes, the array {axes}: shape {shape}"));
-    }
+    check_rank(record, queued, why)?;
     let mut reach = Reach::of([0; RANK_MAX], [0; RANK_MAX]);
     let mode = shared.padding(u32::from(queued.field)).mode;
     for axis in 0..record.axes() {
@@ -118,6 +113,33 @@ pub fn source_box(
             Err(fault) => return Err(axis_failure(axis, walk.range(), extent, fault, why)),
         }
     }
+    check_files(shared, record, queued, &reach, why)?;
+    Ok(reach)
+}
+
+/// Whether a box has as many axes as the array.
+pub(super) fn check_rank(
+    record: &ArrayRecord,
+    queued: &QueuedBox,
+    why: &mut Why,
+) -> Result<(), Status> {
+    if (u32::from(queued.rank), queued.is_scalar) == (record.rank, record.is_scalar) {
+        return Ok(());
+    }
+    let boxed = if queued.is_scalar { 0 } else { queued.rank };
+    let axes = if record.is_scalar { 0 } else { record.axes() };
+    let shape = List(&record.shape[..axes]);
+    Err(fail!(why, Rank, "the box has {boxed} axes, the array {axes}: shape {shape}"))
+}
+
+/// Whether a box touches no more files than it may.
+pub(super) fn check_files(
+    shared: &Shared,
+    record: &ArrayRecord,
+    queued: &QueuedBox,
+    reach: &Reach,
+    why: &mut Why,
+) -> Result<(), Status> {
     let most = shared.settings.config.max_shards_per_sample;
     let has_files = most > 0 && !queued.is_fed && record.origin.has_files;
     let touched = if has_files { reach.files_touched(record) } else { 0 };
@@ -128,10 +150,10 @@ pub fn source_box(
             "the box touches {touched} files, max_shards_per_sample = {most}: raise it"
         ));
     }
-    Ok(reach)
+    Ok(())
 }
 
-fn axis_failure(
+pub(super) fn axis_failure(
     axis: usize,
     (begin, end): (i64, i64),
     extent: u64,

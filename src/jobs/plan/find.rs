@@ -167,6 +167,7 @@ impl Planner {
             fail_sample(lock, to, entry.number, &failure);
         }
         let state = &mut *lock.lock();
+        self.each_resampled(lock.shared, entry, |row| state.end_share(row));
         state.unpin_array(entry.array, 1);
         if state.slots.sub_remaining(entry.slot, 1) {
             state.complete_slot(lock.shared, entry.slot);

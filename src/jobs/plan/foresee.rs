@@ -8,8 +8,10 @@ use crate::base::limits::RANK_MAX;
 use crate::base::status::Why;
 use crate::chunk_cache::ChunkKey;
 use crate::intake::arrays::ArrayState;
+use crate::jobs::plan::bind::queued_affine;
 use crate::jobs::plan::boxes::source_box;
 use crate::jobs::plan::planned::Scouted;
+use crate::jobs::plan::resample::map_box;
 use crate::jobs::plan::window::{Planner, RUN_CHUNKS};
 use crate::plan::{Cursor, asked_chunk};
 use crate::state::State;
@@ -77,9 +79,15 @@ fn foresee_box(
         return Step::Over;
     }
     let begun = scouted.cursor.filter(|(of, _)| *of == array_id).map(|(_, cursor)| cursor);
+    let number = offset * shared.settings.per_sample.boxes + scouted.number;
+    let affine = queued_affine(shared, &state.queue, number);
     let start = || {
         // A fault of the sample is reported when it is planned.
-        let reach = source_box(shared, record, &queued, &mut Why::new()).ok()?;
+        let why = &mut Why::new();
+        let reach = match affine {
+            None => source_box(shared, record, &queued, why).ok()?,
+            Some(affine) => map_box(shared, record, (&queued, &affine), why).ok()?.0,
+        };
         (!reach.is_empty(record.axes())).then(|| Cursor::start(record, &reach))
     };
     let Some(mut cursor) = begun.or_else(start) else { return Step::Over };

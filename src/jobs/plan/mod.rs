@@ -12,7 +12,8 @@ pub mod look;
 pub mod planned;
 pub mod reader;
 pub mod redo;
-pub mod resolve;
+pub mod resample;
+mod resolve;
 pub mod window;
 
 use crate::base::indexes::Lane;

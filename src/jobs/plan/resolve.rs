@@ -4,17 +4,18 @@
 //! samples if it cannot be.
 
 use crate::base::cache::hash_bytes;
-use crate::base::indexes::{ArraySlot, Lane};
+use crate::base::indexes::{ArraySlot, BatchSlot, Lane};
 use crate::base::limits::RANK_MAX;
-use crate::base::status::{Failure, Why};
+use crate::base::status::{Failure, Status, Why};
 use crate::intake::arrays::ArrayState;
 use crate::intake::queue::Queue;
 use crate::jobs::failures::{fail_sample, sample_failure};
-use crate::jobs::plan::bind::queued_box;
+use crate::jobs::plan::bind::{queued_affine, queued_box};
 use crate::jobs::plan::boxes::{check_record, source_box};
 use crate::jobs::plan::look::ArrayLooks;
+use crate::jobs::plan::resample::map_box;
 use crate::jobs::plan::window::{Current, Phase, Planner};
-use crate::plan::Cursor;
+use crate::plan::{Cursor, Reach};
 use crate::state::State;
 use crate::state::lock::{Lock, Locked};
 use crate::state::shared::Shared;
@@ -41,8 +42,7 @@ impl Planner {
             self.record = lock.shared.fed_record(queue.fed(number / boxes, number % boxes));
             (current.array, current.array_id) = (ArraySlot::NONE, 0);
             drop(guard);
-            self.begin_group(lock, current);
-            return true;
+            return self.begin_group(lock, current);
         }
         let (uri, hash) = match current.is_alias {
             true => (self.target.as_bytes(), hash_bytes(self.target.as_bytes())),
@@ -120,14 +120,19 @@ impl Planner {
                 return true;
             }
         }
-        // The first use of a load is the lookup that missed.
-        let is_hit = state.arrays.mark_used(array) as u64;
-        shared.stats.array_meta_hits.fetch_add(is_hit, Relaxed);
         state.arrays.pin(array, 1);
         (current.array, current.array_id) = (array, state.arrays.id(array));
         self.record = state.arrays.records.read(array.at());
         drop(guard);
-        self.begin_group(lock, current);
+        let has_begun = self.begin_group(lock, current);
+        let state = &mut *lock.lock();
+        if !has_begun {
+            state.unpin_array(array, 1);
+            return false;
+        }
+        // The first use of a load is the lookup that missed.
+        let is_hit = state.arrays.mark_used(array) as u64;
+        shared.stats.array_meta_hits.fetch_add(is_hit, Relaxed);
         true
     }
 
@@ -182,8 +187,9 @@ impl Planner {
         self.end_group(lock, current, false);
     }
 
-    /// Starts a walk for every box of the group that fits the array and its field.
-    fn begin_group(&mut self, lock: &Lock, mut current: Current) {
+    /// Starts a walk for every box of the group that fits the array and its field, up to the first
+    /// whose map finds no staging. False, and nothing has begun, if that is the first box.
+    fn begin_group(&mut self, lock: &Lock, mut current: Current) -> bool {
         assert!(current.phase == Phase::Resolve && current.group_limit <= current.box_count);
         (current.phase, current.pad_next) = (Phase::Walk, current.group_first);
         (self.shape, self.origin) = (self.record.shape, [0; RANK_MAX]);
@@ -191,38 +197,69 @@ impl Planner {
         if is_boxes {
             current.group_limit = current.group_first + 1;
         }
-        self.current = Some(current);
-        let (shared, mut why) = (lock.shared, Why::new());
+        let shared = lock.shared;
         for at in current.group_first..current.group_limit {
-            let number = self.order[at as usize];
-            let queued = *queued_box(shared, lock.lock().queue_of(self.lane), number);
-            let field = shared.field(u32::from(queued.field));
-            let cast = match self.lane {
-                Lane::Samples => field.cast_from(&self.record),
-                Lane::Readers => field.cast_to_target(&self.record),
-            };
-            let mut reach = check_record(shared, &self.record, (field, cast), &mut why)
-                .and_then(|()| source_box(shared, &self.record, &queued, &mut why));
-            if let (Lane::Readers, Ok(_), Some(cast)) = (self.lane, reach, cast) {
-                let laid = self.lay_target(lock, current.slot, cast.target_bytes(), &mut why);
-                reach = laid.and(reach);
-            }
-            match reach {
-                Ok(reach) if reach.is_empty(self.record.axes()) => {}
-                Ok(mut reach) => {
+            match self.find_reach(lock, current.slot, self.order[at as usize]) {
+                Ok(None) if at == current.group_first => return false,
+                Ok(None) => {
+                    current.group_limit = at;
+                    break;
+                }
+                Ok(Some(reach)) if reach.is_empty(self.record.axes()) => {}
+                Ok(Some(mut reach)) => {
                     if is_boxes {
                         self.origin = reach.lo;
                         let most = shared.settings.config.max_chunk_uncompressed_bytes;
                         reach.turn_to_box(&mut self.record, most);
                     }
+                    let number = self.order[at as usize];
                     self.merge.add(number, Cursor::start(&self.record, &reach));
                 }
-                Err(status) => {
+                Err((status, why)) => {
                     let failure = sample_failure(shared, current.array, status, &why);
+                    let number = self.order[at as usize];
                     let to = shared.box_record(current.slot, number).to(current.slot);
                     fail_sample(lock, to, 0, &failure);
                 }
             }
         }
+        self.current = Some(current);
+        true
+    }
+
+    /// What box `number` of the batch in a slot reads of the array; None until there is staging for
+    /// it.
+    fn find_reach(
+        &self,
+        lock: &Lock,
+        slot: BatchSlot,
+        number: u32,
+    ) -> Result<Option<Reach>, (Status, Why)> {
+        let (shared, mut why) = (lock.shared, Why::new());
+        let (queued, affine) = {
+            let state = &mut *lock.lock();
+            let queue = state.queue_of(self.lane);
+            (*queued_box(shared, queue, number), queued_affine(shared, queue, number))
+        };
+        let field = shared.field(u32::from(queued.field));
+        let cast = match self.lane {
+            Lane::Samples => field.cast_from(&self.record),
+            Lane::Readers => field.cast_to_target(&self.record),
+        };
+        check_record(shared, &self.record, (field, cast), &mut why)
+            .map_err(|status| (status, why))?;
+        if let Some(affine) = affine {
+            let mapped = map_box(shared, &self.record, (&queued, &affine), &mut why);
+            let (reach, resampled) = mapped.map_err(|status| (status, why))?;
+            let state = &mut *lock.lock();
+            let has_begun = state.begin_resampling(shared, (slot, number), resampled);
+            return Ok(has_begun.then_some(reach));
+        }
+        let reach = source_box(shared, &self.record, &queued, &mut why);
+        if let (Lane::Readers, Ok(_), Some(cast)) = (self.lane, reach, cast) {
+            self.lay_target(lock, slot, cast.target_bytes(), &mut why)
+                .map_err(|status| (status, why))?;
+        }
+        reach.map(Some).map_err(|status| (status, why))
     }
 }

@@ -295,6 +295,7 @@ impl Planner {
     pub(super) fn end_group(&mut self, lock: &Lock, mut current: Current, is_pinned: bool) {
         assert!(self.merge.is_empty() && current.group_first < current.group_limit);
         let state = &mut *lock.lock();
+        self.end_planned(lock.shared, state, &current);
         if is_pinned && current.array != ArraySlot::NONE {
             state.unpin_array(current.array, 1);
         }
@@ -368,6 +369,9 @@ impl Planner {
         if added > 0 {
             let state = &mut *lock.lock();
             state.slots.add_remaining(current.slot, added);
+            for at in before..self.limit {
+                self.each_resampled(shared, self.entry(at), |row| state.add_share(row));
+            }
             if !is_fed {
                 state.arrays.pin(current.array, added as u32);
                 shared.stats.chunks_planned.fetch_add(chunks, Relaxed);
@@ -390,7 +394,9 @@ impl Planner {
             let number = self.order[current.pad_next as usize];
             current.pad_next += 1;
             let source = lock.shared.box_record(current.slot, number);
-            if lock.shared.padding(source.field).mode != PadMode::Constant {
+            let is_constant = lock.shared.padding(source.field).mode == PadMode::Constant;
+            // What a map reads of an array lies inside.
+            if !is_constant || source.is_resampled {
                 continue;
             }
             let is_failed = {

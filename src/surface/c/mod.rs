@@ -5,6 +5,7 @@
 //! slice; nothing below this module sees one. Structs are copied by the smaller of both sizes, so
 //! callers of older and newer headers work; results are written only on success.
 
+mod affine;
 mod augment;
 pub mod draws;
 pub mod epoch;

@@ -3,6 +3,7 @@
 //! In: pointers, checked here once. Out: our own copies. Invariant: nothing is read or written past
 //! the size that the caller states.
 
+use super::affine::read_affine;
 use super::augment::read_augment;
 use super::feed::read_fed;
 use crate::base::abi::{BOX_URI, BOX_VALUE, Blank, Error, Grows, Sample, SampleBox, write_text};
@@ -295,11 +296,11 @@ pub unsafe fn read_box(
         let (kind, reserved) = (source.kind, source.reserved);
         return Err(fail!(why, Invalid, "kind = {kind}, reserved = {reserved}: no such box"));
     }
-    if !source.affine.is_null() {
-        return Err(fail!(why, Unsupported, "affine: not built yet: must be NULL"));
+    // SAFETY: each is NULL or as the header says.
+    unsafe {
+        read_augment(&mut target.augment, source.augment, why)?;
+        read_affine(&mut target.augment, source.affine, why)?;
     }
-    // SAFETY: it is NULL or as the header says.
-    unsafe { read_augment(&mut target.augment, source.augment, why)? }
     (target.rank, target.begin, target.end) = (rank, source.begin, source.end);
     (target.field, target.at) = (source.field, source.at);
     (target.step, target.axes) = (source.step, source.axes);

@@ -1,0 +1,99 @@
+"""A map from the places of a box to the voxels of an array, as push takes it."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import math
+from collections.abc import Iterable
+from typing import Any, cast
+
+from wavetrain import _border, _native
+from wavetrain._border import short
+
+AXES_MAX = 3  # as wavetrain.h says of wavetrain_affine
+FILTERS = {"nearest": _native.NEAREST, "linear": _native.LINEAR}
+
+
+@dataclasses.dataclass(frozen=True, init=False)
+class Affine:
+    """Where the places of a Box lie in its array. The pipeline needs Config(augment=True).
+
+    matrix has a row for each axis that is mapped, up to three, and in each row a factor for each of
+    them and a term: place (i, j, k) of the box reads about the voxel
+
+        matrix @ (i, j, k, 1)
+
+    along these axes, which begin at 0 and end at the output's extent in the box. Place p and voxel
+    p are centres. Other axes are copied. The library reads the voxels that the map needs, and no
+    others; outside of the array pad_mode of the field has its elements.
+
+        axes: which axes of the array are mapped; None: the last ones.
+        filter: "linear", between the two voxels of each axis, for fields of f32, bf16 and f16; or
+            "nearest", the voxel floor(v + 1/2), for labels and all else.
+
+    wavetrain.h has the arithmetic: it is one of whole numbers as far as it decides what is read, so
+    an image and its labels with one map never part.
+
+    >>> Affine([[0.5, 0, 10], [0, 0.5, 20]]).axes is None
+    True
+    >>> Affine([[1, 0, 0], [0, 1]])
+    Traceback (most recent call last):
+        ...
+    ValueError: matrix must have rows of 3 numbers, of which it has 2 (got [[1, 0, 0], [0, 1]])
+    """
+
+    matrix: tuple[tuple[float, ...], ...]
+    axes: tuple[int, ...] | None = None
+    filter: str = "linear"
+
+    def __init__(
+        self,
+        matrix: Any,
+        axes: Iterable[int] | None = None,
+        *,
+        filter: str = "linear",
+    ) -> None:
+        keep = object.__setattr__
+        rows = [tuple(float(each) for each in row) for row in cast("Iterable[Any]", matrix)]
+        rank = len(rows)
+        if not 1 <= rank <= AXES_MAX:
+            raise ValueError(f"matrix must have 1 to {AXES_MAX} rows (got {rank})")
+        if any(len(row) != rank + 1 for row in rows):
+            raise ValueError(
+                f"matrix must have rows of {rank + 1} numbers, of which it has {rank} "
+                f"(got {short(matrix)})"
+            )
+        if not all(math.isfinite(each) for row in rows for each in row):
+            raise ValueError(f"matrix must have numbers alone (got {short(matrix)})")
+        keep(self, "matrix", tuple(rows))
+        if axes is not None:
+            given = tuple(
+                _border.whole(f"axes[{number}]", axis, 0, _native.RANK_MAX - 1)
+                for number, axis in enumerate(axes)
+            )
+            if len(given) != rank or len({*given}) != rank:
+                raise ValueError(f"axes must name {rank} axes, each once (got {given})")
+            keep(self, "axes", given)
+        if filter not in FILTERS:
+            raise ValueError(f"filter must be 'linear' or 'nearest' (got {filter!r})")
+        keep(self, "filter", filter)
+
+    def native(self, rank: int) -> _native.Affine:
+        """As the library takes it, for a box of so many axes."""
+        size = len(self.matrix)
+        if self.axes is None and size > rank:
+            raise ValueError(f"affine has a matrix of {size} rows, but the box has {rank} axes")
+        axes = tuple(range(rank - size, rank)) if self.axes is None else self.axes
+        made = _native.Affine(struct_size=ctypes.sizeof(_native.Affine), rank=size, level=-1)
+        made.axes[:size] = axes
+        for target, row in zip(made.matrix, self.matrix):
+            target[:size], target[AXES_MAX] = row[:-1], row[-1]
+        made.filter = FILTERS[self.filter]
+        return made
+
+
+def check(given: Any) -> Affine:
+    if not isinstance(given, Affine):
+        raise TypeError(f"affine must be a wavetrain.Affine (got {short(given)})")
+    return given

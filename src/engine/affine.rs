@@ -1,0 +1,92 @@
+//! Whether a map from the places of a box to voxels can be one.
+//!
+//! In: a request whose places are known. Out: nothing, or what is wrong with the map; what depends
+//! on the array is for the planner.
+
+use crate::base::status::{Status, Why};
+use crate::engine::Engine;
+use crate::engine::requests::Request;
+use crate::fail;
+use crate::records::{Affine, Dtype};
+use crate::resample::{AXES, Filter, Map};
+use crate::setup::fields::Field;
+use crate::source::zarr::split_selection;
+
+impl Engine {
+    /// Checks the map of a box, if it has one.
+    pub(super) fn check_affine(
+        &self,
+        request: &Request,
+        field: &Field,
+        why: &mut Why,
+    ) -> Result<(), Status> {
+        let Some(affine) = request.augment.affine() else { return Ok(()) };
+        let of = field.of();
+        if self.shared.settings.config.augment == 0 {
+            let text = "affine: the config keeps no memory for it: set its augment to 1";
+            return Err(fail!(why, Invalid, "{text}"));
+        }
+        if self.shared.engine().is_some() {
+            let way_out = "take batches on the host, or resample them yourself";
+            return Err(fail!(why, Unsupported, "affine: not built for a device yet: {way_out}"));
+        }
+        if request.fed.is_fed() {
+            let way_out = "resample it yourself, or write it to a file and name that";
+            return Err(fail!(why, Unsupported, "affine: not built for tensors: {way_out}"));
+        }
+        check_level(&affine, request, why)?;
+        let Some(filter) = Filter::from_code(affine.filter) else {
+            let (filter, text) = (affine.filter, "WAVETRAIN_NEAREST or WAVETRAIN_LINEAR");
+            return Err(fail!(why, Invalid, "affine: filter = {filter}: must be {text}"));
+        };
+        let is_float = matches!(field.dtype, Dtype::F32 | Dtype::Bf16 | Dtype::F16);
+        if filter == Filter::Linear && !is_float {
+            let (name, way_out) = (field.dtype.name(), "make the field f32, bf16 or f16");
+            let text = "affine: a linear filter makes floats";
+            return Err(fail!(why, Invalid, "{of}{text}, not {name}: {way_out}, or take nearest"));
+        }
+        let places = mapped_places(&affine, request, why)?;
+        Map::check(affine.rank as usize, &affine.matrix, &places, filter)
+            .map_err(|fault| fail!(why, Invalid, "affine: {fault}"))
+    }
+}
+
+fn check_level(affine: &Affine, request: &Request, why: &mut Why) -> Result<(), Status> {
+    let (level, uri) = (affine.level, request.uri());
+    if level < -1 {
+        return Err(fail!(why, Invalid, "affine: level = {level}: must be -1 or a level"));
+    }
+    if split_selection(uri).is_some() {
+        let text = "affine: the map chooses the level: leave out what begins with # in the uri";
+        return Err(fail!(why, Invalid, "{text}"));
+    }
+    if level > 0 || affine.has_units {
+        let name = if level > 0 { "level above 0" } else { "has_units" };
+        return Err(fail!(why, Unsupported, "affine: {name} is not built yet"));
+    }
+    Ok(())
+}
+
+/// Places along each axis of the map.
+fn mapped_places(affine: &Affine, request: &Request, why: &mut Why) -> Result<[u64; AXES], Status> {
+    let rank = affine.rank as usize;
+    if rank == 0 || rank > AXES {
+        return Err(fail!(why, Invalid, "affine: rank = {rank}: must be 1 to {AXES}"));
+    }
+    let mut places = [1; AXES];
+    for (number, axis) in affine.axes().enumerate() {
+        if axis >= request.rank || affine.position(axis) != Some(number) {
+            let axes = request.rank;
+            let text = "each must be an axis of the box, once";
+            return Err(fail!(why, Invalid, "affine: axes[{number}] = {axis} of {axes}: {text}"));
+        }
+        let walk = &request.shape.axes[axis];
+        if walk.range().0 != 0 || walk.step() != (1, false) {
+            let begin = request.begin[axis];
+            let text = "an axis that is mapped has begin 0, the extent of the output and step 1";
+            return Err(fail!(why, Invalid, "affine: axis {axis} begins at {begin}: {text}"));
+        }
+        places[number] = walk.places();
+    }
+    Ok(places)
+}
