@@ -491,16 +491,53 @@ enum {
     WAVETRAIN_FILTER_FORCE32 = 0x7FFFFFFF
 };
 
-/* Where the places of a box lie in an array. Not built yet: a box that has one is
- * WAVETRAIN_UNSUPPORTED. */
+/* Where the places of a box lie in an array: an affine map. Yours; set struct_size; copied by push.
+ * It needs config.augment = 1.
+ *
+ * Up to three axes of the array are mapped. Along these the box has begin 0, end the extent of the
+ * output, and no step. Place (i, j, k) of the box reads about the voxel whose coordinate along
+ * axis axes[a] is
+ *
+ *     x[a] = matrix[a][0] * i + matrix[a][1] * j + matrix[a][2] * k + matrix[a][3]
+ *
+ * where only the first `rank` rows, columns and indices are there. Place p and voxel p are centres. The other axes are
+ * copied as of any box; with pad_mode constant they must lie inside of the array. pad_mode of the
+ * field has the voxels outside along the mapped ones.
+ *
+ * Each entry of the matrix is rounded once, to the nearest multiple of 2^-32, ties to even; x is
+ * exact from there on. An entry, or a coordinate relative to the first voxel that is read, of 2^31
+ * or more is WAVETRAIN_INVALID, and so is a matrix that is not finite or that is singular.
+ *
+ * NEAREST takes the voxel floor(x + 1/2), of any type that a box of the array may have.
+ *
+ * LINEAR is for fields of F32, BF16 and F16. It rounds x to a multiple of 2^-24, half upwards;
+ * pad_mode edge and reflect fold it into the array. The voxels floor(x) and floor(x) + 1 become
+ * floats a and b, and w is the fraction of x. Axes are taken from the last of the map to the first:
+ *
+ *     a + (b - a) * w     three operations in float, each rounded once, never contracted
+ *
+ * If w is 0 the result is a, and b is not read. A NaN becomes 0x7FC00000. With pad_mode constant a
+ * voxel outside is the pad value. A result is within (3 * rank * D + (rank + 1) * M) * 2^-24 of
+ * exact interpolation, for voxels of magnitude up to M that are at most D apart.
+ *
+ * augment of the box comes after that: x of its first line is the result, in float. A place whose
+ * voxels all lie outside under pad_mode constant is padding for pad_goes_through; with edge and
+ * reflect no place is.
+ *
+ * The voxels between the corners of the output that lie in the array are read, each chunk once for
+ * all boxes that share it, into memory of config.max_resample_bytes. A box that reads more is
+ * WAVETRAIN_BUDGET at pop, of its sample alone.
+ *
+ * A tensor, a uri with #level= or #scale=, and read_into have no map. On a device push is
+ * WAVETRAIN_UNSUPPORTED, and so are level above 0 and has_units: they are not built yet. */
 typedef struct wavetrain_affine {
     size_t struct_size;
-    uint32_t rank;       /* 1 to 3 axes are mapped; the others are copied */
-    uint32_t axes[3];    /* which of the array */
-    double matrix[3][4]; /* output place to voxel of level 0; where has_units, to physical units */
+    uint32_t rank;       /* 1 to 3 axes are mapped */
+    uint32_t axes[3];    /* which of the array, each once */
+    double matrix[3][4]; /* output place to voxel */
     uint32_t filter;     /* WAVETRAIN_NEAREST or WAVETRAIN_LINEAR */
-    int32_t level;       /* of an OME-NGFF image; -1: the coarsest that is fine enough */
-    uint32_t has_units;  /* 0 or 1 */
+    int32_t level;       /* -1, or 0 */
+    uint32_t has_units;  /* 0 */
     uint32_t reserved;   /* 0 */
 } wavetrain_affine;
 
@@ -541,7 +578,8 @@ typedef struct wavetrain_box {
     const wavetrain_tensor *tensor;   /* of MEMORY and of a VALUE: what is read, and there is no
                                          uri; else NULL */
     const wavetrain_augment *augment; /* what is done to the elements; NULL: they are cast alone */
-    const wavetrain_affine *affine;   /* NULL; not built yet */
+    const wavetrain_affine *affine;   /* where its places lie in the array; NULL: as begin, end and
+                                         step say */
 } wavetrain_box;
 
 /* A sample. Yours; copied by push, which takes sizeof(wavetrain_sample) as an argument. */

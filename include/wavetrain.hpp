@@ -333,6 +333,32 @@ static_assert(sizeof(augment) == sizeof(wavetrain_augment) &&
                   sizeof(erase) == sizeof(wavetrain_erase),
               "they add nothing to the C structs");
 
+/* Where the places of a box lie in an array: wavetrain_affine has the arithmetic.
+ *
+ *     affine turn({ 1, 2 }, { { 0.8, -0.6, 30 }, { 0.6, 0.8, 4 } });
+ *
+ * has a row for each of those axes of the array, and in it a factor for each of them and a term. It
+ * is borrowed until push has taken the box: no temporaries. The config needs augment = 1. */
+struct affine : wavetrain_affine {
+    template <std::size_t N>
+    affine(const std::uint32_t (&of)[N], const double (&rows)[N][N + 1],
+           std::uint32_t how = WAVETRAIN_LINEAR) noexcept
+        : wavetrain_affine() {
+        static_assert(N <= 3, "a map has at most three axes");
+        struct_size = sizeof(wavetrain_affine);
+        rank = static_cast<std::uint32_t>(N);
+        level = -1;
+        filter = how;
+        for (std::size_t row = 0; row < N; row++) {
+            axes[row] = of[row];
+            for (std::size_t column = 0; column < N; column++)
+                matrix[row][column] = rows[row][column];
+            matrix[row][3] = rows[row][N];
+        }
+    }
+};
+static_assert(sizeof(affine) == sizeof(wavetrain_affine), "it adds nothing to the C struct");
+
 /* A box of an array. The uri is borrowed until push has taken the box. */
 struct box : wavetrain_box {
     box() noexcept : wavetrain_box() {}
@@ -394,6 +420,12 @@ struct box : wavetrain_box {
         return *this;
     }
     box &with(const wavetrain_augment &&) = delete;
+    /* Where the places lie in the array. */
+    box &with(const wavetrain_affine &map) noexcept {
+        wavetrain_box::affine = &map;
+        return *this;
+    }
+    box &with(const wavetrain_affine &&) = delete;
 
 private:
     template <class T> void copy(span<const T> from, T (&to)[WAVETRAIN_RANK_MAX]) noexcept {

@@ -349,7 +349,7 @@ macro_rules! config_table {
         max_npy_files: u32 = 0, [0, PARTS_MAX] => Count "numbered .npy files of all arrays";
         /// 1: each sample of each field gets a digest, see below.
         digest: u32 = 0, [0, 1] => Switch "give each sample a digest of its bytes";
-        /// 1: boxes may have a wavetrain_augment and a wavetrain_affine; push keeps memory for them.
+        /// 1: boxes may have a wavetrain_augment and a wavetrain_affine, which push copies.
         augment: u32 = 0, [0, 1] => Switch "room for arithmetic on boxes, and for maps";
         /// Memory for the voxels of boxes that have a wavetrain_affine, until they are resampled. A
         /// box whose map reads more is BUDGET at pop. 0 = derived: eight times the largest field,

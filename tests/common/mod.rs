@@ -20,6 +20,7 @@ pub mod layers;
 pub mod lender;
 pub mod loans;
 pub mod mailbox;
+pub mod mapped;
 pub mod npy;
 pub mod oracle;
 pub mod pack;

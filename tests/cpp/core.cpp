@@ -920,6 +920,41 @@ static void fields_are_found_by_number_and_by_name() {
     CHECK(strstr(why.text, "field half: boxes 0 and 1 overlap") != nullptr);
 }
 
+static void places_are_mapped_to_voxels() {
+    const wavetrain::field table[] = { wavetrain::field("x", WAVETRAIN_F32, { 3, 4 }),
+                                       wavetrain::field("near", WAVETRAIN_U16, { 3, 4 }) };
+    config settings;
+    settings.use_fields(table).samples_per_batch = 1;
+    settings.augment = 1;
+    loader from = open_cube(settings);
+    /* A quarter turn, and halfway to the next voxel along the last axis: means of two voxels. */
+    const wavetrain::affine turn({ 1, 2 }, { { 0, 1, 2 }, { -1, 0, 5.5 } });
+    const wavetrain::affine near({ 1, 2 }, { { 0, 1, 2 }, { -1, 0, 5.5 } }, WAVETRAIN_NEAREST);
+    CHECK(turn.rank == 2 && turn.matrix[0][3] == 2 && turn.matrix[1][2] == 0 && turn.level == -1);
+    wavetrain::augment doubled;
+    const float two[] = { 2 };
+    doubled.linear(two);
+    const wavetrain::box parts[] = {
+        wavetrain::box(cube, { 1, 0, 0 }, { 2, 3, 4 }).with(turn).with(doubled),
+        wavetrain::box(cube, { 1, 0, 0 }, { 2, 3, 4 }).into(1).with(near),
+    };
+    batch popped;
+    CHECK(from.push(wavetrain::boxes{ parts, 7 }).ok() && from.flush().ok());
+    CHECK(from.pop(popped).ok());
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 4; j++) {
+            const int low = sparse_at(0, 1, 2 + j, 5 - i), high = sparse_at(0, 1, 2 + j, 6 - i);
+            const float wanted = 2 * (float(low) + float(high - low) * 0.5f);
+            CHECK(popped.as<float>()[std::size_t(4 * i + j)] == wanted);
+            CHECK(popped.field(1).as<std::uint16_t>()[std::size_t(4 * i + j)] == high);
+        }
+    const wavetrain::affine flat({ 1, 2 }, { { 1, 1, 0 }, { 1, 1, 0 } });
+    wavetrain::box refused = parts[0];
+    error why;
+    CHECK(from.push(refused.with(flat)) == WAVETRAIN_INVALID);
+    CHECK(from.last_error(why).ok() && strstr(why.text, "affine: matrix is singular") != nullptr);
+}
+
 static void elements_are_augmented_on_their_way() {
     const wavetrain::field table[] = { wavetrain::field("x", WAVETRAIN_F32, { 2, 3 }) };
     config settings;
@@ -1192,6 +1227,7 @@ int main(int argc, char **argv) {
     a_stream_ends_when_its_loader_is_closed();
     fields_are_found_by_number_and_by_name();
     elements_are_augmented_on_their_way();
+    places_are_mapped_to_voxels();
     epochs_go_on_behind_what_was_popped();
     single_calls_are_bulk_calls_of_one();
     what_is_null_is_refused();

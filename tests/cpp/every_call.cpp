@@ -121,11 +121,12 @@ wavetrain::status call_feed(wavetrain::loader &loader, const DLTensor &given, vo
     const wavetrain::erase erases[] = { wavetrain::erase({ 0 }, { 1 }, numbers) };
     wavetrain::augment steps;
     steps.linear(numbers, numbers).noise(1, 2).clamp(0, 1).erasing(erases);
+    const wavetrain::affine map({ 0 }, { { 2, 1 } });
     const wavetrain::box parts[] = {
         wavetrain::box(label.on(0), 0).into(2),
         wavetrain::box(block.on(0, event), 2).into(1, { 0, 1 }).steps({ 1, -1 }).along({ 1, 2 }),
         wavetrain::box(lent, static_cast<std::size_t>(given.ndim)),
-        wavetrain::box(weight, 2, WAVETRAIN_BOX_VALUE).into(3).with(steps),
+        wavetrain::box(weight, 2, WAVETRAIN_BOX_VALUE).into(3).with(steps).with(map),
     };
     return loader.push(wavetrain::boxes{ parts, 7 });
 }

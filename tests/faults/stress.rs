@@ -18,12 +18,15 @@ use crate::common::digest::digest;
 use crate::common::drive::{Dice, on_named_device, samples};
 use crate::common::fixtures::Scratch;
 use crate::common::hook::with_hook;
+use crate::common::mapped::push_mapped;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use wavetrain::abi::Memory;
-use wavetrain::config::{Config, MISSING_ERROR, ON_ERROR_SKIP, PAD_NONE, THREADS_PUMP};
+use wavetrain::config::{
+    BACKEND_CUDA, Config, MISSING_ERROR, ON_ERROR_SKIP, PAD_NONE, THREADS_PUMP,
+};
 use wavetrain::loader::{Batch, Failure, Loader, Pop, Request};
 use wavetrain::os::{Errno, Os, SYSTEM};
 use wavetrain::records::Dtype;
@@ -160,7 +163,13 @@ fn draw_config(dice: &mut Dice, shape: &[u64; 3]) -> Config {
     config = on_named_device(config);
     let spare = pick(dice, &[0, 0, 4096, 40 << 20]);
     // Threads that call a hook have larger stacks.
-    let config = if has_hook { with_hook(config) } else { config };
+    let mut config = if has_hook { with_hook(config) } else { config };
+    if config.backend != BACKEND_CUDA {
+        config.augment = pick(dice, &[0, 1]);
+        // The largest box fits the least.
+        let staging = [0, 9 * 9 * 9 * 8, 40_000];
+        config.max_resample_bytes = u64::from(config.augment) * pick(dice, &staging);
+    }
     Config { max_host_memory_bytes: floor_bytes(&config) + spare, ..config }
 }
 
@@ -331,7 +340,14 @@ fn push_all(epoch: &Epoch<'_>, pusher: usize, mut dice: Dice) {
     let mut pushed = 0;
     while pushed < requests.len() && !epoch.is_over.load(SeqCst) {
         let limit = requests.len().min(pushed + dice.range(1, 9) as usize);
-        match epoch.loader.push(&requests[pushed..limit], pick(&mut dice, waits)) {
+        let (few, wait) = (&requests[pushed..limit], pick(&mut dice, waits));
+        // Boxes alike have one text, so all of an epoch are pushed alike.
+        let is_mapped = epoch.case.config.augment == 1;
+        let taken = match is_mapped {
+            true => push_mapped(epoch.loader, few, wait),
+            false => epoch.loader.push(few, wait),
+        };
+        match taken {
             Ok(taken) => pushed += taken,
             Err(failure) => return note_failure(epoch, failure),
         }
@@ -471,8 +487,8 @@ fn check_failures(epoch: &Epoch<'_>) {
         assert!(config.on_error != ON_ERROR_SKIP);
         let uses_hook = config.files.size.is_some();
         let key = format!(
-            "{} {:?} {:?} {} {} {uses_hook}",
-            job.uri, job.begin, job.end, config.missing_chunks, config.dtype
+            "{} {:?} {:?} {} {} {uses_hook} {}",
+            job.uri, job.begin, job.end, config.missing_chunks, config.dtype, config.augment
         );
         let text = failure.text.as_str();
         let before = texts.entry(key).or_insert_with(|| text.to_owned());

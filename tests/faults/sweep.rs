@@ -21,13 +21,14 @@ mod seam;
 mod world;
 
 use crate::common::drive::{Dice, Job, PATIENCE_NS, config, on_named_device, samples};
+use crate::common::mapped::push_mapped;
 use judge::judge;
 use seam::{CALLS, Call, Extent, Fault, OS, Plan, Record};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 use wavetrain::abi::{FilesHook, MemoryHook};
-use wavetrain::config::{Config, MISSING_ERROR, ON_ERROR_SKIP, THREADS_PUMP};
+use wavetrain::config::{BACKEND_CUDA, Config, MISSING_ERROR, ON_ERROR_SKIP, THREADS_PUMP};
 use wavetrain::loader::{Failure, Loader, Pop, Request, memory_need};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
@@ -236,7 +237,12 @@ fn stream_until(
     let (mut pushed, mut is_flushed, mut batches) = (0, false, 0);
     outcome.end = loop {
         if pushed < requests.len() {
-            match loader.push(&requests[pushed..], 0) {
+            let is_mapped = world.is_mapped;
+            let taken = match is_mapped {
+                true => push_mapped(loader, &requests[pushed..], 0),
+                false => loader.push(&requests[pushed..], 0),
+            };
+            match taken {
                 Ok(taken) => pushed += taken,
                 Err(failure) => break End::Failed(batches, failure),
             }
@@ -472,7 +478,9 @@ fn run_judged(scene: &Scene, world: &World, plan: Plan) -> Result<Outcome, Strin
 fn sweep_one(scene: Scene) {
     let _alone = alone();
     let start = Instant::now();
-    sweep(&scene, &World::build(scene.config.files.read.is_some()));
+    let mut world = World::build(scene.config.files.read.is_some());
+    world.is_mapped = scene.config.augment == 1;
+    sweep(&scene, &world);
     println!("  {:.1} s", start.elapsed().as_secs_f64());
 }
 
@@ -502,6 +510,21 @@ fn threads_that_wait_for_storage_bear_every_fault() {
 fn threads_that_skip_mark_exactly_the_samples_concerned() {
     let config = Config { on_error: ON_ERROR_SKIP, ..base_config() };
     sweep_one(scene("threads, skip, cold", true, (6, 6), config));
+}
+
+#[test]
+fn streams_of_boxes_with_a_map_bear_every_fault() {
+    if on_named_device(base_config()).backend == BACKEND_CUDA {
+        println!("skipped: no box has a map on a device");
+        return;
+    }
+    // There is staging for two boxes of the four of a batch.
+    let max_resample_bytes = 1024;
+    let (augment, chunk_cache_bytes) = (1, 1 << 16);
+    let config = Config { augment, max_resample_bytes, ..base_config() };
+    sweep_one(scene("maps", false, (4, 6), config));
+    let (on_error, config) = (ON_ERROR_SKIP, Config { chunk_cache_bytes, ..config });
+    sweep_one(scene("maps, skip, cold", true, (4, 4), Config { on_error, ..config }));
 }
 
 #[test]

@@ -48,6 +48,8 @@ pub struct World {
     arrays: Vec<Array>,
     /// In push order.
     pub jobs: Vec<Job>,
+    /// Boxes are pushed as maps.
+    pub is_mapped: bool,
     _scratch: Scratch,
 }
 
@@ -95,7 +97,7 @@ impl World {
                 jobs.push(Job::new(&array.uri, span, want));
             }
         }
-        World { arrays, jobs, _scratch: scratch }
+        World { arrays, jobs, is_mapped: false, _scratch: scratch }
     }
 
     /// The array and the key of a document, a file of chunks or a folder of such. None of what is
