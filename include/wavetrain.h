@@ -500,9 +500,9 @@ enum {
  *
  *     x[a] = matrix[a][0] * i + matrix[a][1] * j + matrix[a][2] * k + matrix[a][3]
  *
- * where only the first `rank` rows, columns and indices are there. Place p and voxel p are centres. The other axes are
- * copied as of any box; with pad_mode constant they must lie inside of the array. pad_mode of the
- * field has the voxels outside along the mapped ones.
+ * where only the first `rank` rows, columns and indices are there. Place p and voxel p are centres.
+ * The other axes are copied as of any box; with pad_mode constant they must lie inside of the array.
+ * pad_mode of the field has the voxels outside along the mapped ones.
  *
  * Each entry of the matrix is rounded once, to the nearest multiple of 2^-32, ties to even; x is
  * exact from there on. An entry, or a coordinate relative to the first voxel that is read, of 2^31

@@ -1,6 +1,7 @@
 //! The command-line tool as its users meet it.
 #![cfg(feature = "cli")]
 
+mod augment;
 mod commands;
 #[path = "../common/mod.rs"]
 mod common;

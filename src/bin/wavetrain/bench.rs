@@ -4,11 +4,12 @@
 //! those of the repeat with the median time, so that they belong together; open and the first batch
 //! are those of the first repeat, where nothing is warm.
 
+use crate::augments;
 use crate::budget;
 use crate::digests::{Digests, Expected};
 use crate::fault::{Fault, Outcome, failed, failure_text, usage};
 use crate::feed::{self, ElementType, List, Receiver, Stop};
-use crate::fields::{ConfigFlags, fields_help};
+use crate::fields::{ConfigFlags, fields_help_without};
 use crate::progress::Progress;
 use crate::report;
 use crate::requests::{LineList, Requests};
@@ -32,6 +33,7 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; all boxes have
       --requests FILE   the list; '-' reads standard input
       --fields FILE     samples of several boxes, which go to fields: a table and requests as
                         wavetrain crop --help shows them; each field has its own shape and type
+      --augment FILE    arithmetic on the elements of each box, see below
       --repeat R        replay the list R times through one instance [1]; figures are those of the
                         repeat of median time, open_seconds and first_batch_seconds of the first
       --through-hook    read files through a files hook of the tool, one pread for each read: what
@@ -66,6 +68,7 @@ struct Options {
     flags: ConfigFlags,
     requests: PathBuf,
     fields: Option<PathBuf>,
+    augment: Option<PathBuf>,
     repeat: u32,
     verify: bool,
     digest_to: Option<PathBuf>,
@@ -93,14 +96,16 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     let Some(mut options) = options(parser)? else { return Ok(()) };
     match &options.fields {
         None => {
-            let mut requests = Requests::default();
+            let augment = options.augment.as_deref().map(augments::read).transpose()?;
+            let mut requests = Requests { augment, ..Requests::default() };
             requests.add_all(&options.requests)?;
             let types = feed::element_types(&requests.uris.list);
             prepare(&mut options.flags, &requests, &types)?;
             measure(&options, &requests, requests.source_bytes(&types))
         }
         Some(fields) => {
-            let mut samples = Samples::beginning_at(0, Fields::read(fields)?);
+            let mut samples =
+                Samples::beginning_at(0, Fields::read(fields, options.augment.as_deref())?);
             samples.add_all(&options.requests)?;
             let (config, types) = samples.prepare(&options.flags)?;
             options.flags.config = config;
@@ -207,15 +212,17 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
     use lexopt::Arg::{Long, Short};
     let mut flags = ConfigFlags::new();
     let (mut file, mut fields, mut repeat, mut verify, mut json) = (None, None, 1, false, false);
-    let (mut digest_to, mut digest_from) = (None, None);
+    let (mut digest_to, mut digest_from, mut augment) = (None, None, None);
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => {
-                report::print(&format!("{HELP}{}", fields_help()))?;
+                let fields = fields_help_without("augment");
+                report::print(&format!("{HELP}{fields}{}", augments::HELP))?;
                 return Ok(None);
             }
             Long("requests") => file = Some(PathBuf::from(parser.value()?)),
             Long("fields") => fields = Some(PathBuf::from(parser.value()?)),
+            Long("augment") => augment = Some(augments::take(&mut flags, parser)?),
             Long("repeat") => {
                 let text = parser.value()?.to_string_lossy().into_owned();
                 repeat = match text.parse::<u32>() {
@@ -246,7 +253,17 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
     if requests == stdin && digest_from.as_deref() == Some(stdin) {
         return usage("--requests and --digest-from cannot both read standard input");
     }
-    Ok(Some(Options { flags, requests, fields, repeat, verify, digest_to, digest_from, json }))
+    Ok(Some(Options {
+        flags,
+        requests,
+        fields,
+        augment,
+        repeat,
+        verify,
+        digest_to,
+        digest_from,
+        json,
+    }))
 }
 
 /// Sets the sample shape, which all boxes share, and fits the caps to the arrays that can be read:

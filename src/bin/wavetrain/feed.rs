@@ -10,8 +10,9 @@ use crate::requests::{Extent, Requests};
 use crate::system;
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::slice::from_ref;
 use wavetrain::config::Config;
-use wavetrain::loader::{self, Batch, Failure, FieldView, Loader, Pop, Request};
+use wavetrain::loader::{self, Batch, Failure, FieldView, Loader, Part, Pop, Sample};
 use wavetrain::records::Dtype;
 
 /// Most requests that are offered in one push.
@@ -140,22 +141,23 @@ pub trait List {
 }
 
 impl List for Requests {
-    type Item<'a> = Request<'a>;
+    type Item<'a> = (Part<'a>, u64);
 
     fn len(&self) -> usize {
         self.items.len()
     }
 
-    fn item(&self, index: usize) -> Request<'_> {
-        self.request(index)
+    fn item(&self, index: usize) -> (Part<'_>, u64) {
+        (self.part(index), index as u64 + 1)
     }
 
-    fn tag(item: &Request<'_>) -> u64 {
-        item.tag
+    fn tag((_, tag): &(Part<'_>, u64)) -> u64 {
+        *tag
     }
 
-    fn push(loader: &Loader, items: &[Request<'_>]) -> (usize, Result<(), Failure>) {
-        loader.push_counted(items, 0)
+    fn push(loader: &Loader, items: &[(Part<'_>, u64)]) -> (usize, Result<(), Failure>) {
+        let samples = items.iter().map(|(part, tag)| Sample { parts: from_ref(part), tag: *tag });
+        loader.push_samples(&samples.collect::<Vec<_>>(), 0)
     }
 
     fn name(&self, index: usize) -> String {

@@ -232,8 +232,13 @@ impl ConfigFlags {
 
 /// Every config flag, a line each, with its default.
 pub fn fields_help() -> String {
+    fields_help_without("")
+}
+
+/// The same for a command that has another flag of the name of a field.
+pub fn fields_help_without(name: &str) -> String {
     let mut help = String::new();
-    for field in FIELDS {
+    for field in FIELDS.iter().filter(|field| field.name != name) {
         let text = wrapped(&format!("{}{}", field.help, hint(field)));
         // Writing into a String cannot fail.
         let _ = writeln!(help, "  --{:<30}{text}", field.flag());

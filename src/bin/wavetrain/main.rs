@@ -7,6 +7,7 @@
 //! was delivered; 1 that something failed; 2 that the command line cannot be meant. A signal that
 //! ends the tool leaves no half-written file.
 
+mod augments;
 mod bench;
 mod budget;
 mod consolidated;

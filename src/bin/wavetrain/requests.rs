@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use wavetrain::base::limits::RANK_MAX;
-use wavetrain::loader::Request;
+use wavetrain::loader::{Augmentation, Part};
 
 /// A half-open box.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -106,6 +106,8 @@ pub struct Requests {
     /// Place of the first in the whole list.
     pub first: usize,
     pub uris: Uris,
+    /// What is done to the elements of each box.
+    pub augment: Option<Augmentation<'static>>,
     /// The position of the uri and the box, per request.
     pub items: Vec<(usize, Extent)>,
     /// Requests whose lines are none, and why; their items mean nothing.
@@ -149,16 +151,10 @@ impl Requests {
         &self.uris.list[self.items[index].0]
     }
 
-    /// Request `index` as the library takes it. Its tag is the index plus 1, so that 0 stays free
-    /// for log lines about no sample.
-    pub fn request(&self, index: usize) -> Request<'_> {
-        let extent = &self.items[index].1;
-        Request {
-            uri: self.uri(index),
-            begin: &extent.begin,
-            end: &extent.end,
-            tag: index as u64 + 1,
-        }
+    /// The box of request `index` as the library takes it.
+    pub fn part(&self, index: usize) -> Part<'_> {
+        let Extent { begin, end } = &self.items[index].1;
+        Part { uri: self.uri(index), begin, end, augment: self.augment, ..Part::default() }
     }
 
     /// "request 3 (0:64,0:128 of /data/a.zarr)".

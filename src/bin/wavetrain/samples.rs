@@ -9,7 +9,8 @@
 //! Samples own their boxes, so that a block of a list is freed once it was streamed. The table of
 //! fields, one in a process, lives as long as that: a config has only such tables.
 
-use crate::fault::{Fault, Outcome};
+use crate::augments;
+use crate::fault::Outcome;
 use crate::feed::{self, ElementType, List};
 use crate::fields::ConfigFlags;
 use crate::requests::{Extent, LineList, Uris, extent_from_value};
@@ -19,13 +20,15 @@ use std::path::Path;
 use wavetrain::abi::{Blank, FieldSpec};
 use wavetrain::assemble::value_element;
 use wavetrain::config::{self, Config, FieldTable};
-use wavetrain::loader::{Failure, Feed, Loader, Part, Sample};
+use wavetrain::loader::{Augmentation, Failure, Feed, Loader, Part, Sample};
 use wavetrain::records::{DTYPES, Dtype};
 
 /// A table of fields.
 pub struct Fields {
     pub specs: Vec<FieldSpec>,
     pub names: Vec<String>,
+    /// What is done to the elements of boxes, by field.
+    augments: Vec<Option<Augmentation<'static>>>,
     dtypes: Vec<Dtype>,
 }
 
@@ -73,7 +76,7 @@ pub struct Waiting<'a> {
 }
 
 /// The keys of an object that are none of these are an error.
-fn object<'v>(
+pub fn object<'v>(
     value: &'v Value,
     keys: &[&str],
     what: &str,
@@ -86,19 +89,26 @@ fn object<'v>(
 }
 
 impl Fields {
-    /// Reads `[{"name": "image", "sample_shape": [64,64], "dtype": "f32"}, ..]`.
-    pub fn read(path: &Path) -> Outcome<&'static Fields> {
-        let text = std::fs::read_to_string(path).map_err(|error| Fault::path(path, &error))?;
-        let told = |reason: String| Fault::Failed(format!("{}: {reason}", path.display()));
-        let value: Value = serde_json::from_str(&text).map_err(|error| told(error.to_string()))?;
-        Fields::from_value(&value).map_err(told)
+    /// Reads `[{"name": "image", "sample_shape": [64,64], "dtype": "f32"}, ..]`, and the file of
+    /// `--augment`.
+    pub fn read(path: &Path, augment: Option<&Path>) -> Outcome<&'static Fields> {
+        let mut fields = augments::parsed(path, Fields::from_value)?;
+        if let Some(path) = augment {
+            fields.augments = augments::read_by_field(path, &fields.names)?;
+        }
+        Ok(Box::leak(Box::new(fields)))
     }
 
-    /// The same of a value.
-    pub fn from_value(value: &Value) -> Result<&'static Fields, String> {
+    /// A table without augments.
+    pub fn from_value(value: &Value) -> Result<Fields, String> {
         let list = value.as_array().filter(|list| !list.is_empty());
         let list = list.ok_or("no list of fields")?;
-        let mut fields = Fields { specs: Vec::new(), names: Vec::new(), dtypes: Vec::new() };
+        let mut fields = Fields {
+            specs: Vec::new(),
+            names: Vec::new(),
+            augments: vec![None; list.len()],
+            dtypes: Vec::new(),
+        };
         for (number, value) in list.iter().enumerate() {
             let (name, dtype, spec) =
                 field(value).map_err(|reason| format!("field {number}: {reason}"))?;
@@ -106,7 +116,7 @@ impl Fields {
             fields.dtypes.push(dtype);
             fields.specs.push(spec);
         }
-        Ok(Box::leak(Box::new(fields)))
+        Ok(fields)
     }
 
     fn number(&self, value: Option<&Value>) -> Result<u32, String> {
@@ -233,7 +243,8 @@ impl Samples {
             Source::Value(dtype, shape, bytes) => ("", Feed::Value(*dtype, shape, bytes)),
         };
         let Piece { field, extent: Extent { begin, end }, at, step, axes, .. } = piece;
-        Part { uri, feed, begin, end, field: *field, at, step, axes, augment: None, affine: None }
+        let augment = self.fields.augments[*field as usize];
+        Part { uri, feed, begin, end, field: *field, at, step, axes, augment, affine: None }
     }
 
     /// The config of the command line with the table of fields, room for the boxes, and, unless it

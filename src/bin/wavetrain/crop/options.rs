@@ -3,9 +3,10 @@
 //! In: the arguments, and the lines of a list. Out: the options, and one block of requests after
 //! the other, with the types of their arrays.
 
+use crate::augments;
 use crate::fault::{Fault, Outcome, usage};
 use crate::feed::{self, ElementType};
-use crate::fields::{ConfigFlags, fields_help};
+use crate::fields::{ConfigFlags, fields_help_without};
 use crate::npy;
 use crate::progress::Progress;
 use crate::report;
@@ -13,6 +14,7 @@ use crate::requests::{LineList, Lines, Requests, no_requests};
 use crate::samples::Fields;
 use std::path::{Path, PathBuf};
 use wavetrain::config::ON_ERROR_SKIP;
+use wavetrain::loader::Augmentation;
 
 const HELP: &str = "\
 Writes boxes of arrays as .npy files.
@@ -40,6 +42,8 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; '-' reads stan
                         each becomes, null: none) may be left out
       --dtype TYPE      'source' (default) writes each array's own type bit for bit (bf16 as
                         uint16); or a type from the list below
+      --augment FILE    arithmetic on the elements of each box, see below: they become f32 where
+                        --dtype is left out
       --keep-going      go on after a request that fails, or a line that is not one; its row
                         of a stack holds pad-value (zeros if its uri or line is refused)
       --json            one line per request on standard output: index, status, uri, box, and the
@@ -69,6 +73,8 @@ pub struct Options {
     pub json: bool,
     /// Whether every array keeps its own type.
     pub source: bool,
+    /// What is done to the elements of each box.
+    pub augment: Option<Augmentation<'static>>,
 }
 
 pub enum Target {
@@ -95,18 +101,20 @@ pub fn options(parser: &mut lexopt::Parser) -> Outcome<Option<(Options, Source)>
     use lexopt::Arg::{Long, Short, Value};
     let mut flags = ConfigFlags::new();
     let (mut out, mut folder, mut file) = (None, None, None);
-    let (mut json, mut source, mut fields) = (false, true, None);
+    let (mut json, mut source, mut fields, mut augment) = (false, None, None, None);
     let mut words: Vec<String> = Vec::new();
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => {
-                report::print(&format!("{HELP}{}", fields_help()))?;
+                let fields = fields_help_without("augment");
+                report::print(&format!("{HELP}{fields}{}", augments::HELP))?;
                 return Ok(None);
             }
             Short('o') | Long("out") => out = Some(PathBuf::from(parser.value()?)),
             Long("out-dir") => folder = Some(PathBuf::from(parser.value()?)),
             Long("requests") => file = Some(PathBuf::from(parser.value()?)),
             Long("fields") => fields = Some(PathBuf::from(parser.value()?)),
+            Long("augment") => augment = Some(augments::take(&mut flags, parser)?),
             Long("box") => words.push(word(parser.value()?)?),
             Long("keep-going") => flags.config.on_error = ON_ERROR_SKIP,
             Long("json") => json = true,
@@ -116,8 +124,8 @@ pub fn options(parser: &mut lexopt::Parser) -> Outcome<Option<(Options, Source)>
             }
             Long("dtype") => {
                 let value = parser.value()?;
-                source = value == "source";
-                if !source {
+                source = Some(value == "source");
+                if source == Some(false) {
                     flags.set_text("dtype", &value.to_string_lossy())?;
                 }
             }
@@ -132,23 +140,31 @@ pub fn options(parser: &mut lexopt::Parser) -> Outcome<Option<(Options, Source)>
         let (Some(folder), Some(file), None) = (&folder, &file, &out) else {
             return usage("crop --fields FILE needs --requests FILE and --out-dir DIR");
         };
-        if json || !source || !words.is_empty() {
+        if json || source == Some(false) || !words.is_empty() {
             return usage("crop --fields FILE takes no box, no --dtype and no --json");
         }
-        return super::fields::crop(&flags, Fields::read(&fields)?, file, folder).map(|()| None);
+        let fields = Fields::read(&fields, augment.as_deref())?;
+        return super::fields::crop(&flags, fields, file, folder).map(|()| None);
     }
     let target = target(out, folder, json)?;
+    let source = source.unwrap_or(augment.is_none());
+    let augment = augment.as_deref().map(augments::read).transpose()?;
     let keep_going = flags.config.on_error == ON_ERROR_SKIP;
-    let (list, unstacked) = match file {
-        Some(_) if !words.is_empty() => return usage("give either URI BOX or --requests FILE"),
-        Some(path) => (Source::List(Lines::open(&path)?, path, 0), false),
+    let (list, unstacked) = list(file, &words)?;
+    Ok(Some((Options { flags, target, unstacked, keep_going, json, source, augment }, list)))
+}
+
+/// The requests, and whether they are a single box of the command line.
+fn list(file: Option<PathBuf>, words: &[String]) -> Outcome<(Source, bool)> {
+    match file {
+        Some(_) if !words.is_empty() => usage("give either URI BOX or --requests FILE"),
+        Some(path) => Ok((Source::List(Lines::open(&path)?, path, 0), false)),
         None => {
-            let requests = Requests::from_words(&words, feed::extents)?;
+            let requests = Requests::from_words(words, feed::extents)?;
             let is_one = requests.items.len() == 1;
-            (Source::Words(Some(requests)), is_one)
+            Ok((Source::Words(Some(requests)), is_one))
         }
-    };
-    Ok(Some((Options { flags, target, unstacked, keep_going, json, source }, list)))
+    }
 }
 
 fn target(out: Option<PathBuf>, folder: Option<PathBuf>, json: bool) -> Outcome<Target> {
@@ -179,7 +195,8 @@ impl Source {
     ) -> Outcome<Option<Block>> {
         let (lines, path, first) = match self {
             Source::Words(requests) => {
-                let Some(requests) = requests.take() else { return Ok(None) };
+                let Some(mut requests) = requests.take() else { return Ok(None) };
+                requests.augment = options.augment;
                 progress.set_count(Some(requests.items.len() as u64));
                 let types = feed::element_types(&requests.uris.list);
                 return Ok(Some(Block { requests, types }));
@@ -191,6 +208,7 @@ impl Source {
             _ => BLOCK_REQUESTS,
         };
         let mut requests = Requests::beginning_at(*first);
+        requests.augment = options.augment;
         let mut types = Vec::new();
         let stacks = matches!(options.target, Target::File(_));
         let lacks_type = stacks && !has_stack && options.source && options.keep_going;

@@ -173,6 +173,7 @@ fn samples(options: &Options, places: &[[i64; 3]]) -> Outcome<Samples> {
     ]);
     let uris = store::VOLUMES.map(|(name, _)| options.folder.join(name));
     let fields = Fields::from_value(&fields).map_err(Fault::Failed)?;
+    let fields: &'static Fields = Box::leak(Box::new(fields));
     let mut samples = Samples::beginning_at(0, fields);
     for place in places {
         let crop: [_; 3] =

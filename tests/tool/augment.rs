@@ -1,0 +1,229 @@
+//! `--augment` of `wavetrain crop` and `bench`: elements are those of numpy
+//! (tests/data/make_augment.py), and what is wrong with a file is reported with its place.
+
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const CASES: &str = include_str!("../data/augment.json");
+
+fn folder(test: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("tool-augment").join(test);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn bytes(hex: &Value) -> Vec<u8> {
+    let pairs = hex.as_str().unwrap().as_bytes().chunks(2);
+    pairs.map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
+}
+
+/// The cases, and a folder for one, with its array and its file.
+fn cases() -> Vec<Value> {
+    serde_json::from_str(CASES).unwrap()
+}
+
+fn prepare(folder: &Path, case: &Value) {
+    fs::write(folder.join("a.npy"), bytes(&case["array"])).unwrap();
+    fs::write(folder.join("augment.json"), case["file"].to_string()).unwrap();
+}
+
+fn tool(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wavetrain"));
+    command.current_dir(folder).args(arguments).output().unwrap()
+}
+
+fn good(folder: &Path, arguments: &[&str]) -> Output {
+    let output = tool(folder, arguments);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {error}");
+    output
+}
+
+/// The elements of a file.
+fn elements(path: &Path) -> Vec<u8> {
+    let file = fs::read(path).unwrap();
+    file[10 + usize::from(u16::from_le_bytes([file[8], file[9]]))..].to_vec()
+}
+
+fn flags(case: &Value) -> Vec<&str> {
+    case["flags"].as_array().unwrap().iter().map(|flag| flag.as_str().unwrap()).collect()
+}
+
+/// The box of a case as a line has it.
+fn axes(case: &Value) -> Value {
+    let axes = case["box"].as_str().unwrap().split(',').map(|axis| {
+        let (begin, end) = axis.split_once(':').unwrap();
+        json!([begin.parse::<i64>().unwrap(), end.parse::<i64>().unwrap()])
+    });
+    axes.collect()
+}
+
+#[test]
+fn a_crop_has_what_numpy_makes_of_the_elements_whatever_the_threads() {
+    let folder = folder("crop");
+    for case in cases() {
+        prepare(&folder, &case);
+        let words = ["crop", "a.npy", case["box"].as_str().unwrap(), "--augment", "augment.json"];
+        for more in [&["-o", "out.npy"][..], &["-o", "out.npy", "--thread-mode", "pump"]] {
+            good(&folder, &[&words, &flags(&case)[..], more].concat());
+            let expected = bytes(&case["expected"]);
+            assert_eq!(elements(&folder.join("out.npy")), expected, "{}", case["file"]);
+        }
+    }
+}
+
+#[test]
+fn a_bench_has_the_same_elements_in_each_batch() {
+    let folder = folder("bench");
+    for case in cases() {
+        prepare(&folder, &case);
+        let line = json!({"uri": "a.npy", "box": axes(&case)}).to_string();
+        fs::write(folder.join("list.jsonl"), [line.clone(), line].join("\n")).unwrap();
+        let words = ["bench", "--requests", "list.jsonl", "--augment", "augment.json", "--json"];
+        let output =
+            good(&folder, &[&words, &flags(&case)[..], &["--verify", "--batch", "1"]].concat());
+        let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let crc = crc32fast::hash(&bytes(&case["expected"]));
+        assert_eq!(figures["crcs"], json!([crc, crc]), "{}", case["file"]);
+    }
+}
+
+/// A table of two fields of pictures and a label, and a sample of them.
+fn fields(folder: &Path, case: &Value) {
+    let shape: Vec<i64> = axes(case)
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|axis| axis[1].as_i64().unwrap() - axis[0].as_i64().unwrap())
+        .collect();
+    let fields = json!([
+        {"name": "plain", "sample_shape": shape, "dtype": "f32"},
+        {"name": "image", "sample_shape": shape, "dtype": "f32"},
+        {"name": "label", "dtype": "i64"},
+    ]);
+    let piece = |field: &str| json!({"field": field, "uri": "a.npy", "box": axes(case)});
+    let line = json!({"boxes": [piece("plain"), piece("image"), {"field": "label", "value": 3}]});
+    fs::write(folder.join("fields.json"), fields.to_string()).unwrap();
+    fs::write(folder.join("list.jsonl"), line.to_string()).unwrap();
+}
+
+const OF_FIELDS: [&str; 6] =
+    ["--fields", "fields.json", "--requests", "list.jsonl", "--augment", "augment.json"];
+
+#[test]
+fn the_fields_that_the_file_names_have_it_and_no_others() {
+    let folder = folder("fields");
+    let case = &cases()[2];
+    prepare(&folder, case);
+    fields(&folder, case);
+    let file = json!({"image": case["file"]}).to_string();
+    fs::write(folder.join("augment.json"), file).unwrap();
+    good(&folder, &[&["crop"], &OF_FIELDS[..], &["--out-dir", "out"]].concat());
+    let expected = bytes(&case["expected"]);
+    assert_eq!(elements(&folder.join("out/image.000000.npy")), expected);
+    let plain = elements(&folder.join("a.npy"));
+    let plain: Vec<u8> = plain.iter().flat_map(|byte| f32::from(*byte).to_le_bytes()).collect();
+    assert_eq!(elements(&folder.join("out/plain.000000.npy")), plain);
+    assert_eq!(elements(&folder.join("out/label.000000.npy")), 3i64.to_le_bytes());
+
+    let output = good(&folder, &[&["bench"], &OF_FIELDS[..], &["--json", "--verify"]].concat());
+    let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let crcs = [&plain[..], &expected, &3i64.to_le_bytes()].map(crc32fast::hash);
+    assert_eq!(figures["crcs"], json!([crcs]));
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_reported_with_its_place_and_the_way_out() {
+    let folder = folder("wrong");
+    let case = &cases()[0];
+    prepare(&folder, case);
+    let erased = |erased: Value| json!({"erase": [{"begin": [0, 0, 0], "end": [1, 1, 1]}, erased]});
+    for (file, text) in [
+        (json!([]), "an augment is no JSON object"),
+        (json!({"scales": 1}), "unknown key 'scales': an augment has scale, bias, channel_axis"),
+        (json!({"scale": "1"}), "'scale' is no number: \"1\""),
+        (json!({"bias": [1, null]}), "'bias' is no number: null"),
+        (json!({"bias": 4e38}), "'bias' has 4e38: at most 3.4028235e38 fits a float"),
+        (
+            json!({"scale": [1, 2, 3], "bias": [1, 2]}),
+            "scale, bias and values have 3 and 2 numbers: give one, or one for each channel",
+        ),
+        (json!({"channel_axis": -1}), "'channel_axis' is no axis: give a whole number"),
+        (json!({"noise": 0.5}), "noise is no JSON object"),
+        (json!({"noise": {"key": 1}}), "noise has no 'sigma': give its standard deviation"),
+        (json!({"noise": {"sigma": 1, "key": -1}}), "'noise.key' is no whole number of 64 bits"),
+        (json!({"noise": {"sigma": 1, "seed": 1}}), "unknown key 'seed': noise has sigma, key"),
+        (json!({"clamp": [1]}), "'clamp' is no pair: give [least, largest], null for no limit"),
+        (json!({"pad_goes_through": 1}), "'pad_goes_through' is neither true nor false"),
+        (json!({"erase": {}}), "'erase' is no list: give [{\"begin\": ..}]"),
+        (erased(json!({"begin": [0]})), "erase[1]: no list 'end': give a whole number by axis"),
+        (erased(json!({"begin": [0], "end": [1, 1]})), "erase[1]: begin has 1 axes and end 2"),
+        (
+            erased(json!({"begin": [0], "end": [1], "value": 1, "values": [1]})),
+            "erase[1]: value and values: give one of them",
+        ),
+        (erased(json!({"begin": [0], "end": [1], "values": []})), "erase[1]: 'values' is empty"),
+        // The library knows the field.
+        (json!({"noise": {"sigma": -1}}), "augment: noise_sigma = -1: must be at least 0"),
+        (json!({"clamp": [2, 1]}), "augment: clamp from 2 to 1: must be numbers"),
+        (json!({"scale": [1, 2]}), "give as many channels as the axis has places"),
+    ] {
+        fs::write(folder.join("augment.json"), file.to_string()).unwrap();
+        let words = ["crop", "a.npy", "0:3,0:6,0:8", "-o", "out.npy", "--augment", "augment.json"];
+        refused(&folder, &words, text);
+    }
+    fs::write(folder.join("augment.json"), "{\"scale\": 1,\n  bias: 2}").unwrap();
+    let words = ["crop", "a.npy", "0:3,0:6,0:8", "-o", "out.npy", "--augment"];
+    let at = "augment.json: key must be a string at line 2 column 3";
+    refused(&folder, &[&words, &["augment.json"][..]].concat(), at);
+    refused(&folder, &[&words, &["lost.json"][..]].concat(), "lost.json: No such file");
+    fs::write(folder.join("augment.json"), "{\"scale\": 1}").unwrap();
+    let as_they_are = ["augment.json", "--dtype", "source"];
+    let text = "augment: its elements are u8: make the field f32, bf16 or f16";
+    refused(&folder, &[&words, &as_they_are[..]].concat(), text);
+    let elsewhere = ["augment.json", "--backend", "cuda", "--cuda-driver", "lost.so"];
+    refused(&folder, &[&words, &elsewhere[..]].concat(), "lost.so");
+
+    fields(&folder, case);
+    let by_fields = [&["crop"], &OF_FIELDS[..], &["--out-dir", "out"]].concat();
+    for (file, text) in [
+        (json!({"scale": 1}), "no field 'scale': with --fields members are of plain, image, label"),
+        (json!({"image": {"scale": []}, "mask": {}}), "no field 'mask'"),
+        (json!({"image": {"bias": true}}), "augment.json: field image: 'bias' is no number: true"),
+        (json!({"label": {"bias": 1}}), "field label: augment: its elements are i64"),
+    ] {
+        fs::write(folder.join("augment.json"), file.to_string()).unwrap();
+        refused(&folder, &by_fields, text);
+    }
+}
+
+/// A command that must fail, with that text.
+fn refused(folder: &Path, arguments: &[&str], text: &str) {
+    let output = tool(folder, arguments);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {error}");
+    assert!(error.contains(text), "{error}\nwanted {text}");
+    assert!(!folder.join("out.npy").exists());
+}
+
+#[test]
+fn the_bill_has_a_line_for_it_and_the_help_has_the_file() {
+    let folder = folder("bill");
+    let lines = |more: &[&str]| -> Vec<String> {
+        let words = ["budget", "--sample-shape", "3,32,32", "--json"];
+        let output = good(&folder, &[&words, more].concat());
+        let bill: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let lines = bill["lines"].as_array().unwrap().iter();
+        lines.map(|line| line["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert!(lines(&["--augment"]).contains(&"augmentation".to_owned()));
+    assert!(!lines(&[]).contains(&"augmentation".to_owned()));
+    for command in ["crop", "bench"] {
+        let help = String::from_utf8(good(&folder, &[command, "--help"]).stdout).unwrap();
+        assert_eq!(help.matches("  --augment FILE  ").count(), 1, "{help}");
+        assert!(!help.contains("room for arithmetic"), "{help}");
+    }
+}
