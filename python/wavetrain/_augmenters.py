@@ -103,6 +103,7 @@ class RandomCrop(Recipe):
     """See `random_crop`."""
 
     kind = "random_crop"
+    moves = True
 
     def __init__(
         self,
@@ -156,6 +157,7 @@ class RandomFlip(Recipe):
     """See `random_flip`."""
 
     kind = "random_flip"
+    moves = True
 
     def __init__(self, p: float, axis: int, name: str | None, seed: int | None) -> None:
         super().__init__(name, seed)

@@ -23,6 +23,7 @@ from wavetrain._border import U64_MAX, flag, short, whole
 from wavetrain._config import Config
 from wavetrain._errors import EndOfStream, PoolStarved, ShutdownError, TryAgain
 from wavetrain._fused import Fused, Plan, has_recipes
+from wavetrain._orders import Places
 from wavetrain._owned import Owned
 from wavetrain._pipeline import Pipeline
 from wavetrain._sample import Sample
@@ -34,6 +35,7 @@ from wavetrain.epoch import ChunkShuffle, Draw, Epoch, Place, State, Table, name
 
 SIZE_MAX = 1 << 20  # samples of a batch
 DEALT_AT_ONCE = 4096  # samples, so that a call of the library costs next to nothing for each
+FUSED_AT_ONCE = 512  # the same of samples with recipes, whose records of 5 KB stay in L2
 
 
 class Run:
@@ -43,7 +45,7 @@ class Run:
     def __init__(self) -> None:
         # Of each batch that was pushed and not popped the places of its samples, and how many of
         # these only pad.
-        self.pushed: collections.deque[tuple[list[Place], int]] = collections.deque()
+        self.pushed: collections.deque[tuple[Places, int]] = collections.deque()
         self.is_whole = False  # all samples of the epoch were pushed
         self.is_torn = False  # a call was ended on its way: some of them may be lost
         self.is_over = False
@@ -97,7 +99,7 @@ class Asked:
 
     def samples(self, order: Epoch, is_whole_only: bool, run: Run) -> Iterator[Sample]:
         """Those that are left of an epoch, each batch noted before it is pushed."""
-        for indices, batches in dealt(order, is_whole_only):
+        for _, indices, batches in dealt(order, is_whole_only):
             for number, batch in enumerate(batches):
                 first = number * order.batch
                 try:
@@ -117,11 +119,11 @@ class Asked:
         self, order: Epoch, is_whole_only: bool, run: Run, made: Callable[[Any], _table.Table]
     ) -> Iterator[_table.Table]:
         """The same, of a data set that answers for many."""
-        for indices, batches in dealt(order, is_whole_only):
+        at_once = DEALT_AT_ONCE if self.fused is None else FUSED_AT_ONCE
+        for places, indices, batches in dealt(order, is_whole_only, at_once):
             try:
                 given = self.boxes(indices)
                 if self.fused is not None:
-                    places = [place for batch, _ in batches for place in batch]
                     given = self.fused.table(given, places)
                 table = made(given)
                 if table.count != len(indices):
@@ -139,12 +141,12 @@ class Asked:
 
 
 def dealt(
-    order: Epoch, is_whole_only: bool
-) -> Iterator[tuple[list[int], list[tuple[list[Place], int]]]]:
-    """The rest of an epoch, thousands of samples at a time: their indices, and for each batch the
-    places and the number of samples that only pad."""
+    order: Epoch, is_whole_only: bool, at_once: int = DEALT_AT_ONCE
+) -> Iterator[tuple[Places, list[int], list[tuple[Places, int]]]]:
+    """The rest of an epoch, some `at_once` samples at a time: their places and indices, and for
+    each batch the places and the number of samples that only pad."""
     size, is_end = order.batch, False
-    count = size * max(1, DEALT_AT_ONCE // size)
+    count = size * max(1, at_once // size)
     while not is_end:
         places, indices, padding = order.deal_and_pad(count)
         is_end = len(places) < count
@@ -154,6 +156,7 @@ def dealt(
         if places:
             starts = range(0, len(places), size)
             yield (
+                places,
                 indices,
                 [(places[at : at + size], sum(padding[at : at + size])) for at in starts],
             )
@@ -279,7 +282,7 @@ class DataLoader:
         self._pipeline: Pipeline | None = None
         self._run: Run | None = None
         self._is_clean, self._is_closed = True, False
-        self._places: tuple[Place, ...] = ()
+        self._places: Sequence[Place] = ()
 
     def _config_of(self, config: Config | None) -> Config:
         size, fused = self._order.batch, self._asked.fused
@@ -396,7 +399,7 @@ class DataLoader:
 
             sum(mix(place.position, digest) for place, digest in zip(loader.places, batch.digests))
         """
-        return self._places
+        return tuple(self._places)
 
     @property
     def plan(self) -> Plan:
@@ -519,7 +522,7 @@ class DataLoader:
     def _made(self, run: Run, batch: Batch) -> Any:
         made: Any = batch
         places, batch.padded = run.pushed[0]
-        self._places = tuple(places[: len(places) - batch.padded])
+        self._places = places[: len(places) - batch.padded]
         for transform in self._transforms:
             made = transform(made)
         if self._asked.fused is not None:

@@ -121,6 +121,9 @@ class Fused:
             self.made = recipe.shape_of(self.made)
         self.pad = pad_of(recipes)
         self.seed = 0
+        # Where draws only move boxes, all samples have the arithmetic of the first.
+        self.has_one = all(recipe.moves or not recipe.draws for recipe in recipes)
+        self.one: Boxes | None = None
 
     def config(self, config: Config) -> Config:
         """Of the pipeline: with room, padding and the shape that the recipes make."""
@@ -165,12 +168,13 @@ class Fused:
             )
         return dataclasses.replace(config, **changes, **whole)
 
-    def boxes(self, places: Sequence[Place]) -> Boxes:
-        """What the recipes make of the samples at places, counted from their first elements."""
+    def boxes(self, places: Sequence[Place], moves_only: bool = False) -> Boxes:
+        """What the recipes make of the samples at places, counted from their first elements; or
+        what those make that move them."""
         made = Boxes(self.shape, self.made, self.pad[0], places)
         kind: Any = self.dtype
         for recipe in self.plan.pipeline:
-            if recipe.does_something(kind):
+            if recipe.does_something(kind) and (recipe.moves or not moves_only):
                 made.put(recipe, recipe.seed_of(self.seed))
             kind = numpy_().dtype("f4") if recipe.makes_floats else kind
         return made
@@ -232,7 +236,7 @@ class Fused:
                 "transforms: recipes take Columns of one shape for all samples, without step, at "
                 f"and augment (got {column})"
             )
-        made = self.boxes(places)
+        made = self.boxes(places, moves_only=self.has_one)
         records = numpy.frombuffer(made.targets, "u1").reshape(count, ctypes.sizeof(_native.Box))
 
         def numbers(member: str) -> Any:
@@ -246,7 +250,10 @@ class Fused:
         steps[:, front:] = numpy.where(found == 0, 1, found)
         moved = Column(column.uris, begins, [*shape[:front], *self.made], step=steps, which=[0])
         moved.which = column.which
-        moved.augment = Rows(made.augments, _augmented.BYTES, 0)
+        if self.has_one:
+            self.one = made = self.one or self.boxes(places[:1])
+        flag = _native.AUGMENT_IS_ONE if self.has_one else 0
+        moved.augment = Rows(made.augments, _augmented.BYTES, flag)
         moved.borrowed = made
         return moved
 

@@ -28,6 +28,27 @@ class Place(NamedTuple):
     position: int
 
 
+class Places(Sequence[Place]):
+    """Places as C has them, two words each, of which objects are made when they are asked for."""
+
+    def __init__(self, words: Words[int]) -> None:
+        self.words = words
+
+    def __len__(self) -> int:
+        return len(self.words) // 2
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            start, stop, step = cast("slice", index).indices(len(self))
+            assert step == 1
+            return Places(self.words[2 * start : 2 * stop])
+        at = 2 * range(len(self))[cast("int", index)]
+        return Place(*self.words[at : at + 2])
+
+    def __iter__(self) -> Iterator[Place]:
+        return map(Place, self.words[::2], self.words[1::2])
+
+
 def place_of(given: Any) -> Place:
     """(epoch, position)."""
     if not isinstance(given, tuple) or len(given) != 2:  # pyright: ignore[reportUnknownArgumentType]

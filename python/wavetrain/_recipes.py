@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from ctypes import Structure, addressof, byref, sizeof
@@ -16,7 +17,7 @@ from typing import Any
 from wavetrain import _border, _native
 from wavetrain._border import U64_MAX, short, word
 from wavetrain._library import library
-from wavetrain._orders import Place, place_of
+from wavetrain._orders import Place, Places, place_of
 from wavetrain._pixels import Array, fill, numpy_
 
 FilterFn = Callable[[Any, Any], "tuple[Any, Any]"]
@@ -83,9 +84,18 @@ class Refused(ValueError):
         self.answer = answer
 
 
-def repeated(one: Structure, count: int) -> Any:
-    """An array of copies of a struct."""
-    return (type(one) * count).from_buffer_copy(bytes(one) * count)
+def repeated(one: Structure, count: int, head: int | None = None) -> Any:
+    """An array of copies of a struct. head: of its first bytes alone; the others hold anything."""
+    size = sizeof(one)
+    made = numpy_().empty((count, size), "u1")
+    made[:, :head] = numpy_().frombuffer(one, "u1", size if head is None else head)
+    return (type(one) * count).from_buffer(made)
+
+
+def words_of(places: Sequence[Place]) -> Array:
+    if isinstance(places, Places):
+        return numpy_().frombuffer(places.words, "u8")
+    return numpy_().fromiter(itertools.chain.from_iterable(places), "u8", 2 * len(places))
 
 
 class Boxes:
@@ -112,7 +122,8 @@ class Boxes:
         target = _native.Box(rank=self.rank)
         target.end[: self.rank] = shape
         record = _native.Augmented(struct_size=sizeof(_native.Augmented), field=field)
-        self.records = repeated(record, count)
+        # wavetrain_recipe_begin empties the room, which is nearly all of a record.
+        self.records = repeated(record, count, _native.Augmented.room.offset)
         self.targets = repeated(target, count)
         self.augments = repeated(_native.Augment(struct_size=sizeof(_native.Augment)), count)
         self.affines = repeated(_native.Affine(struct_size=sizeof(_native.Affine)), count)
@@ -120,7 +131,7 @@ class Boxes:
             of = getattr(self, f"{name}s")
             numbers = numpy_().arange(count, dtype="u8")
             self.words(name)[:, 0] = numbers * (sizeof(of) // count) + addressof(of)
-        self.words("place")[...] = numpy_().array(places, "u8").reshape(count, 2)
+        self.words("place")[...] = words_of(places).reshape(count, 2)
         self.seed = 0
         answer = self.ask("begin")
         if answer != _native.RECIPE_DONE:
@@ -217,6 +228,7 @@ class Recipe:
 
     makes_floats = False  # of integers, too
     draws = True
+    moves = False  # begin, end and step of a box, and does no arithmetic
     pad_mode: str | None = None  # that the recipe needs of the field
     pad_value = 0.0
     kind = ""

@@ -43,6 +43,7 @@ from wavetrain._orders import (
     Mixed,
     Part,
     Place,
+    Places,
     Subset,
     Table,
     Weighted,
@@ -448,12 +449,12 @@ class Epoch:
         ([Place(epoch=0, position=0), Place(epoch=0, position=1)], [4, 0])
         """
         places, samples, _ = self.deal_and_pad(count)
-        return places, samples
+        return [*places], samples
 
-    def deal_and_pad(self, count: int) -> tuple[list[Place], list[int], Words[int]]:
+    def deal_and_pad(self, count: int) -> tuple[Places, list[int], Words[int]]:
         """The same, and 1 for each that only pads, which with "pad" are the last of the epoch."""
         places, samples, padding = self._dealt(_border.whole("count", count, 0, EPOCH_MAX))
-        return [*map(Place, places[::2], places[1::2])], samples, padding
+        return Places(places), samples, padding
 
     def _dealt(self, count: int) -> tuple[Words[int], list[int], Words[int]]:
         if count > 4096:
