@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import runpy
+import struct
 import subprocess
 import sys
+import zlib
 
 import numpy
 import pytest
@@ -60,6 +64,70 @@ def test_the_loop_of_netcl_sees_every_image_cropped_and_flipped_and_learns(pictu
     numpy.testing.assert_array_equal(numpy.concatenate([x for x, _ in found]), crops)
     numpy.testing.assert_array_equal(numpy.concatenate([y for _, y in found]), labels[order])
     assert sorted(order) == [*range(COUNT)]
+
+
+def run_in(folder, name):
+    """The lines that an example prints which gets a folder."""
+    command = [sys.executable, ROOT / "examples" / name, folder]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def png(path):
+    """The pixels of a file, of which each row has filter 0."""
+    data = path.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height, bits, kind = struct.unpack(">IIBB", data[16:26])
+    assert bits == 8
+    first = data.index(b"IDAT") + 4
+    size = int.from_bytes(data[first - 8 : first - 4], "big")
+    assert int.from_bytes(data[first + size :][:4], "big") == zlib.crc32(
+        data[first - 4 : first + size]
+    )
+    rows = numpy.frombuffer(zlib.decompress(data[first : first + size]), "u1").reshape(height, -1)
+    assert not rows[:, 0].any()
+    return rows[:, 1:].reshape(height, width, *{0: (), 2: (3,)}[kind])
+
+
+def test_the_recipe_for_cifar_runs_in_the_pipeline_and_its_picture_has_crops(pictures, tmp_path):
+    images, _ = pictures
+    lines = run_in(tmp_path, "cifar_recipe.py")
+    assert len(lines) == 1
+    assert lines[0].startswith("Plan(pipeline=[random_crop(") and lines[0].endswith("], python=[])")
+    made = png(tmp_path / "recipe.png").transpose(2, 0, 1)
+    assert made.shape == (3, 64, 16 * 32)
+    befores, afters = (numpy.split(made[:, at : at + 32], 16, axis=2) for at in (0, 32))
+    corners = set()
+    for before, after in zip(befores, afters):
+        assert (images == before).all((1, 2, 3)).any()
+        padded = numpy.pad(before, ((0, 0), (4, 4), (4, 4)), mode="reflect")
+        crops = {
+            (y, x, flip): padded[:, y : y + 32, x : x + 32][:, :, ::flip]
+            for y, x, flip in itertools.product(range(9), range(9), (1, -1))
+        }
+        found = [place for place, crop in crops.items() if (crop == after).all()]
+        assert len(found) == 1
+        corners.add(found[0])
+    assert len(corners) > 8
+
+
+def test_volumes_and_their_labels_get_the_same_map(tmp_path):
+    pytest.importorskip("zarr", reason="zarr-python writes the arrays")
+    lines = run_in(tmp_path, "affine_volume.py")
+    assert run_in(tmp_path, "affine_volume.py") == lines  # over the arrays that are there
+    assert [line.split(":")[0] for line in lines] == [f"label {value}" for value in range(4)]
+    for line in lines:
+        in_file, in_batches = (float(each) for each in re.findall(r"\d+\.\d", line))
+        assert abs(in_file - in_batches) < 6, line  # 60 from one label to the next
+    made = png(tmp_path / "slices.png")
+    assert made.shape == (96, 2 * 3 * 48)
+    above, below = made[:48], made[48:]
+    assert {*numpy.unique(below)} == {0, 80, 160, 240}
+    old, new = below[:, :144], below[:, 144:]
+    assert (old != new).mean() > 0.02
+    agrees = numpy.corrcoef(above[:, 144:].ravel(), new.ravel())[0, 1]
+    assert agrees > 0.9 > numpy.corrcoef(above[:, 144:].ravel(), old.ravel())[0, 1]
 
 
 @pytest.fixture
