@@ -1,5 +1,6 @@
 //! Arithmetic on the elements of boxes, through a loader without threads: boxes over memory and
-//! values of any strides in samples, and columns of values, each with any wavetrain_augment.
+//! values of any strides in samples, and columns of values and of boxes of stored arrays, each with
+//! any wavetrain_augment.
 //!
 //! Checked against augment_model.rs, which has the words of the header, and box_model.rs: what is
 //! taken holds their elements, bit for bit; what is refused for its augment alone is refused by
@@ -10,12 +11,13 @@ use super::augment_model::{AugmentModel, Pool, bytes_of};
 use super::box_loader::{config, finish, open, push, refusal, text};
 use super::box_model::{BoxModel, Fed, FieldModel, Held, Painted, Table, paint, paint_with};
 use super::choices::Choices;
-use super::oracle::Image;
+use super::memory_store::{Array, Damage, Server, world};
+use super::oracle::{Image, Pad};
 use std::cell::RefCell;
 use std::sync::Arc;
 use wavetrain::abi::{
-    AT_IS_ONE, AUGMENT_IS_ONE, Augment, BOX_MEMORY, BOX_VALUE, Error, FieldSpec, SHAPE_IS_ONE,
-    TableColumn, Tensor,
+    AT_IS_ONE, AUGMENT_IS_ONE, Augment, BOX_MEMORY, BOX_URI, BOX_VALUE, Error, FieldSpec,
+    SHAPE_IS_ONE, STEP_IS_ONE, TableColumn, Tensor,
 };
 use wavetrain::base::limits::RANK_MAX;
 use wavetrain::records::Dtype;
@@ -57,6 +59,11 @@ fn stream(choices: &mut Choices<'_>, pool: &mut Pool) -> bool {
     let specs: Vec<FieldSpec> = fields.iter().map(FieldModel::spec).collect();
     let mut config = config(choices, BOXES_MAX as u32, (PUSHES_MAX * ROWS_MAX) as u32);
     config.augment = u32::from(!choices.rarely(16));
+    let damage = Damage::None;
+    let server = Server { world: world(), has_others: false, damage, file: 0, place: 0 };
+    config.files = server.hook();
+    config.max_chunk_uncompressed_bytes = config.max_chunk_uncompressed_bytes.max(1024);
+    config.n_array_meta_cache = 8;
     Table::of(&specs).put(&mut config);
     let most =
         if config.max_boxes_per_sample == 0 { count as u32 } else { config.max_boxes_per_sample };
@@ -107,9 +114,18 @@ struct World {
 /// What is done to each box of a sample.
 type Changes<'a> = [Option<&'a AugmentModel>];
 
-/// A column of values.
+/// The array of a column, its uri with a NUL, and by row where the box begins, by axis its step.
+struct Stored {
+    array: &'static Array,
+    uri: Vec<u8>,
+    begins: Vec<Vec<i64>>,
+    step: Vec<i64>,
+}
+
+/// A column of values, or of boxes of an array.
 struct ColumnModel {
     raw: TableColumn,
+    stored: Option<Stored>,
     dtype: Dtype,
     shape: Vec<u64>,
     /// By row, or one.
@@ -245,13 +261,16 @@ impl ColumnModel {
         (number, field): (usize, &FieldModel),
         count: usize,
     ) -> ColumnModel {
-        let dtype = choices.one_of(&TYPES);
+        let array = stored_array(choices, field);
+        let dtype = array.map_or_else(|| choices.one_of(&TYPES), |array| array.image.dtype);
         let (mut shape, mut bytes) = (Vec::new(), u64::from(dtype.bytes()));
-        for extent in &field.shape {
-            let length = 1 + choices.below(*extent).min(64 / bytes - 1);
-            bytes *= length;
+        for (axis, extent) in field.shape.iter().enumerate() {
+            let most = array.map_or(64 / bytes, |array| array.image.shape[axis]);
+            let length = 1 + choices.below(*extent).min(most - 1);
+            bytes *= if array.is_none() { length } else { 1 };
             shape.push(length);
         }
+        let stored = array.map(|array| Stored::choose(choices, array, (field, &shape), count));
         let at = |choices: &mut Choices<'_>| -> Vec<u64> {
             let each = field.shape.iter().zip(&shape);
             each.map(|(extent, length)| choices.below(extent - length + 1)).collect()
@@ -261,7 +280,14 @@ impl ColumnModel {
         let mut raw = TableColumn { kind: BOX_VALUE, ..TableColumn::EMPTY };
         (raw.field, raw.rank) = (number as u32, field.shape.len() as u32);
         raw.flags = SHAPE_IS_ONE | if is_one { AT_IS_ONE } else { 0 };
-        (raw.value_dtype, raw.value_bytes) = (dtype as u32, bytes as u32);
+        match &stored {
+            Some(_) => {
+                (raw.kind, raw.n_uris) = (BOX_URI, 1);
+                raw.flags |= STEP_IS_ONE;
+            }
+            None => (raw.value_dtype, raw.value_bytes) = (dtype as u32, bytes as u32),
+        }
+        let bytes = if stored.is_some() { 0 } else { bytes };
         let values = (0..count).map(|_| (0..bytes).map(|_| choices.byte()).collect()).collect();
         let augments = match choices.below(4) {
             0 => 0,
@@ -279,7 +305,7 @@ impl ColumnModel {
                 raw.augment_bytes = choices.one_of(&menu);
             }
         }
-        ColumnModel { raw, dtype, shape, at, values, augments }
+        ColumnModel { raw, stored, dtype, shape, at, values, augments }
     }
 
     /// The struct, with all that it leads to.
@@ -290,7 +316,18 @@ impl ColumnModel {
         };
         raw.shape = pool.put(&longs(&self.shape), 0).cast();
         raw.at = pool.put(&longs(&self.at.concat()), 0).cast();
-        raw.values = pool.put(&self.values.concat(), 0).cast();
+        match &self.stored {
+            None => raw.values = pool.put(&self.values.concat(), 0).cast(),
+            Some(stored) => {
+                let signed = |longs: &[i64]| -> Vec<u8> {
+                    longs.iter().flat_map(|long| long.to_ne_bytes()).collect()
+                };
+                raw.begin = pool.put(&signed(&stored.begins.concat()), 0).cast();
+                raw.step = pool.put(&signed(&stored.step), 0).cast();
+                let uri = pool.put(&stored.uri, 0) as usize;
+                raw.uris = pool.put(&uri.to_ne_bytes(), 0).cast();
+            }
+        }
         if self.augments.is_empty() {
             return raw;
         }
@@ -325,8 +362,60 @@ impl ColumnModel {
         let mut at = [0; RANK_MAX];
         let given = &self.at[if self.at.len() == 1 { 0 } else { row }];
         at[..given.len()].copy_from_slice(given);
+        if let Some(stored) = &self.stored {
+            let begin = stored.begins[row].clone();
+            let reach = self.shape.iter().zip(&stored.step);
+            let reach = reach.map(|(places, step)| (*places as i64 - 1) * step.abs() + 1);
+            let end = begin.iter().zip(reach).map(|(begin, reach)| begin + reach).collect();
+            let (field, image) = (self.raw.field, stored.array.image.clone());
+            let (step, axes) = (stored.step.clone(), vec![0; begin.len()]);
+            let (fed, is_hostile) = (None, false);
+            return BoxModel { field, begin, end, step, axes, at, image, fed, is_hostile };
+        }
         let pixels = self.values[row].clone();
         plain_box((self.raw.field, BOX_VALUE), (self.dtype, &self.shape), at, pixels)
+    }
+}
+
+/// An array that a field of floats may be read from, half of the time.
+fn stored_array(choices: &mut Choices<'_>, field: &FieldModel) -> Option<&'static Array> {
+    let is_float = [Dtype::F32, Dtype::Bf16, Dtype::F16].contains(&field.dtype);
+    let fits = |array: &&Array| {
+        array.image.shape.len() == field.shape.len() && TYPES.contains(&array.image.dtype)
+    };
+    let arrays: Vec<&Array> = world().arrays.iter().filter(fits).collect();
+    let is_chosen = is_float && !arrays.is_empty() && choices.below(2) == 1;
+    is_chosen.then(|| choices.one_of(&arrays))
+}
+
+impl Stored {
+    /// Boxes of that shape, one for each row.
+    fn choose(
+        choices: &mut Choices<'_>,
+        array: &'static Array,
+        (field, shape): (&FieldModel, &[u64]),
+        count: usize,
+    ) -> Stored {
+        let extents = || array.image.shape.iter().map(|extent| *extent as i64);
+        let step = shape.iter().zip(extents()).map(|(places, extent)| {
+            let step = choices.one_of(&[1, 1, 2, 3]);
+            let step = if (*places as i64 - 1) * step < extent { step } else { 1 };
+            choices.one_of(&[step, -step])
+        });
+        let step: Vec<i64> = step.collect();
+        let begin = |choices: &mut Choices<'_>| -> Vec<i64> {
+            let axes = shape.iter().zip(&step).zip(extents());
+            let begin = axes.map(|((places, step), extent)| {
+                let reach = (*places as i64 - 1) * step.abs() + 1;
+                let is_padded = field.pad != Pad::None && step.abs() == 1;
+                // A part of it lies inside, or pop fails.
+                let margin = if is_padded { 2.min(reach - 1) } else { 0 };
+                choices.below((extent - reach + 1 + 2 * margin) as u64) as i64 - margin
+            });
+            begin.collect()
+        };
+        let begins = (0..count).map(|_| begin(choices)).collect();
+        Stored { array, uri: [array.uri.as_bytes(), &[0]].concat(), begins, step }
     }
 }
 

@@ -14,8 +14,14 @@ mod choices;
 #[allow(dead_code)] // each target uses another part of it
 #[path = "../guard.rs"]
 mod guard;
+#[allow(dead_code)] // each target uses another part of it
+#[path = "../memory_store.rs"]
+mod memory_store;
 #[allow(dead_code)] // the oracle of all tests
 #[path = "../../tests/common/oracle.rs"]
 mod oracle;
+#[allow(dead_code)] // each target uses another part of it
+#[path = "../sources.rs"]
+mod sources;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));
