@@ -578,6 +578,8 @@ inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned(uint64_t(a) *
 inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
   return (unsigned long long)((unsigned __int128)a * b >> 64);
 }
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fadd_rn(float a, float b) { return a + b; }
 inline unsigned __float_as_uint(float v) { return simt::value_from<unsigned>(simt::bits_from(v)); }
 inline float __uint_as_float(unsigned v) { return simt::value_from<float>(v); }
 inline long long __double_as_longlong(double v) {
@@ -597,8 +599,9 @@ std::common_type_t<T, U> max(T a, U b) {
 
 // Loads and stores with a cache hint.
 #ifdef SIMT_WATCH
-// What is told of each load by __ldg.
-inline void (*simt_watch)(uintptr_t first, size_t bytes) = nullptr;
+// What is told of each load by __ldg. Each library has its own: one that is inline would be that of
+// all libraries of a process, whose tests run at the same time.
+static void (*simt_watch)(uintptr_t first, size_t bytes) = nullptr;
 #endif
 template <class T> T __ldg(const T* place) {
 #ifdef SIMT_WATCH
