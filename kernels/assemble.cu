@@ -18,6 +18,7 @@
 //
 // Places of decoded bytes are counted from the chunk's first one, and `data` is where that would
 // lie; what the threads go through are addresses.
+#include "augment.cuh"
 #include "common.cuh"
 #include "convert.cuh"
 #include "elements.cuh"
@@ -339,6 +340,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 4)
 #ifndef WAVETRAIN_MUTATE_4
   __syncthreads();
 #endif
+  // What is done to the elements, next to the unit and its folds.
+  uint32_t words_at = number + 1 + has_folds;
+  const uint32_t* words = reinterpret_cast<const uint32_t*>(
+      wave + units_at + static_cast<uint64_t>(words_at) * kRecordBytes);
   if (threadIdx.x == 0) {
     uint32_t tiles = tile_first[number + 1] - tile_first[number];
     uint64_t base = tile.unit.is_absolute ? 0 : reinterpret_cast<uint64_t>(wave);
@@ -346,6 +351,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, 4)
     wave_extents extents = {units_at, decoded_at, decoded_limit};
     begin_tile(tile, extents, blockIdx.x - tile_first[number], tiles);
     if (tile.unit.folded != 0 && !has_folds) tile.is_good = 0;
+    uint32_t records = tile.unit.change_records;
+    bool has_words = records <= unit_count - words_at;
+    if (records != 0 && !(has_words && is_change_well_formed(words))) tile.is_good = 0;
     // The lowest number has the highest complement.
     if (!tile.is_good) atomicMax(status, ~number);
   }
@@ -353,5 +361,6 @@ extern "C" __global__ void __launch_bounds__(kThreads, 4)
   __syncthreads();
 #endif
   if (!tile.is_good) return;
-  run_tile(tile);
+  if (tile.unit.change_records == 0) return run_tile(tile);
+  change_tile(words);
 }

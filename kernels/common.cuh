@@ -47,10 +47,12 @@ struct wavetrain_unit {
   uint8_t path;
   uint8_t vector_elements;
   uint8_t is_absolute;
-  uint8_t reserved[2];
+  uint8_t change_records;
+  uint8_t change_rank;
   uint8_t fill[16];
   uint64_t row_vectors;
-  uint64_t reserved_words[3];
+  uint64_t place;
+  uint64_t reserved_words[2];
   wavetrain_axis axes[kRankMax];
 };
 

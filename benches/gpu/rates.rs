@@ -169,7 +169,8 @@ impl Work {
         let mut expected = vec![POISON; (samples * sample_bytes) as usize];
         for (number, target) in expected.chunks_mut(sample_bytes as usize).enumerate() {
             let address = number as u64 * sample_bytes;
-            let device = DeviceSample { sample: sample(), dtype: self.target, address };
+            let device =
+                DeviceSample { sample: sample(), dtype: self.target, address, change: None };
             for origin in origins(&extents, &chunk_shape) {
                 let chunk = random.bytes(case.record.chunk_bytes as usize);
                 let mut host = Target { sample: sample(), claim: Claim::on(target), change: None };

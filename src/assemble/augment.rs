@@ -91,6 +91,16 @@ impl<'a> Change<'a> {
         Change { to_float: self.field[0], ..self }
     }
 
+    /// What is done.
+    pub fn augment(&self) -> Augment<'a> {
+        self.augment
+    }
+
+    /// Extents of the field.
+    pub fn extents(&self) -> &'a [u64] {
+        self.extents
+    }
+
     /// Whether padding is changed too.
     pub fn pad_goes_through(&self) -> bool {
         self.augment.pad_goes_through()

@@ -15,6 +15,7 @@ pub mod axis;
 pub mod blanks;
 pub mod block;
 pub mod cast;
+pub mod changes;
 pub mod pieces;
 pub mod sample_box;
 pub mod units;

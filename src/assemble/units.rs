@@ -9,7 +9,8 @@
 //! units that write one element everywhere. Its axes are those of the block with more than one
 //! element, innermost first, seamless neighbours made one. Where padding lets a chunk fill several
 //! runs of an axis, the axis is *folded*: the kernel computes the source of each place, and the
-//! unit's [`Folds`] follow it as a record of their own.
+//! unit's [`Folds`] follow it as a record of their own. So does what is done to its elements
+//! ([`UnitChange`]), in as many records as it takes.
 //!
 //! How the kernel takes the rows of a unit, and in how many tiles, is said in [`super::vectors`].
 //!
@@ -17,9 +18,10 @@
 
 use super::axis::PadMode;
 use super::block::{Block, BlockAxis};
-use super::fill_element;
+use super::changes::UnitChange;
+use super::outside_element;
 use super::sample_box::{AxisFold, FoldedBlock, SampleBox};
-use super::wire::{NOTHING, Record, put};
+use super::wire::{NOTHING, Record, folds_to_bytes, put};
 use crate::base::limits::{CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, RANK_MAX};
 /// What a decoded chunk still is: the filter that blosc put before its compressor.
 pub use crate::loops::unshuffle::Shuffle as Filter;
@@ -131,14 +133,19 @@ unit! {
     vector_elements: u8 = 1;
     /// 0: `data` is a place in the wave. 1: an address; there is no filter then.
     is_absolute: u8 = 0;
-    /// 0.
-    reserved: [u8; 2] = [0; 2];
+    /// Records of what is done to the elements ([`UnitChange`]), next to the folds; 0: they are
+    /// cast alone. With some, an element of `fill` is one of the chunk.
+    change_records: u8 = 0;
+    /// Axes of the field that those have.
+    change_rank: u8 = 0;
     /// An element of the batch.
     fill: [u8; ELEMENT_BYTES_MAX] = [0; ELEMENT_BYTES_MAX];
     /// Vectors of a row. One may begin before the row, one end behind it, and one lie outside.
     row_vectors: u64 = 0;
+    /// Number of the first element in the field's sample, row-major; 0 without a change.
+    place: u64 = 0;
     /// 0.
-    reserved_words: [u64; 3] = [0; 3];
+    reserved_words: [u64; 2] = [0; 2];
 }
 
 /// A folded axis: [`AxisFold`].
@@ -167,12 +174,27 @@ const_assert!(offset_of!(Unit, row_vectors) == 96);
 const_assert!(offset_of!(Unit, axes) == 128);
 
 /// A unit and what follows it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Piece {
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Piece<'a> {
     /// The unit.
     pub unit: Unit,
     /// There if `unit.folded` is not 0.
     pub folds: Option<Folds>,
+    /// There if `unit.change_records` is not 0.
+    pub change: Option<UnitChange<'a>>,
+}
+
+impl Piece<'_> {
+    /// Records that it takes.
+    pub fn record_count(&self) -> u32 {
+        1 + u32::from(self.folds.is_some()) + u32::from(self.unit.change_records)
+    }
+
+    /// The records that follow the unit.
+    pub fn records(&self) -> impl Iterator<Item = Record> {
+        let folds = self.folds.iter().map(folds_to_bytes);
+        folds.chain(self.change.iter().flat_map(UnitChange::records))
+    }
 }
 
 /// Where a sample goes on the device.
@@ -184,6 +206,8 @@ pub struct DeviceSample<'a> {
     pub dtype: Dtype,
     /// Device address of its first byte.
     pub address: u64,
+    /// What is done to its elements; None if they are cast alone.
+    pub change: Option<UnitChange<'a>>,
 }
 
 /// Decoded bytes of a chunk in a wave.
@@ -203,23 +227,24 @@ pub struct ChunkData {
     pub typesize: u32,
 }
 
-/// Most records that a chunk and a sample take, a data chunk or a missing one.
-pub const fn chunk_records_max() -> u64 {
-    2
+/// Most records that a chunk and a sample take, a data chunk or a missing one, if each unit has so
+/// many of a change.
+pub const fn chunk_records_max(change_records: u32) -> u64 {
+    2 + change_records as u64
 }
 
-/// Most records that the padding of a sample with `rank` axes takes.
-pub const fn outside_records_max(rank: u64) -> u64 {
-    2 * rank
+/// Most records that the padding of a sample with `rank` axes takes, likewise.
+pub const fn outside_records_max(rank: u64, change_records: u32) -> u64 {
+    2 * rank * (1 + change_records as u64)
 }
 
 /// The unit that writes what a chunk at `chunk_origin` holds of the sample; None where that is
 /// nothing.
-pub fn chunk_piece(
-    target: &DeviceSample<'_>,
+pub fn chunk_piece<'a>(
+    target: &DeviceSample<'a>,
     chunk_origin: &[u64],
     data: &ChunkData,
-) -> Option<Piece> {
+) -> Option<Piece<'a>> {
     let FoldedBlock { block, folds } = target.sample.folded_block(chunk_origin)?;
     let record = target.sample.record;
     assert!(target.sample.cast.source_bytes() == record.dtype_bytes);
@@ -252,7 +277,7 @@ pub fn chunk_piece(
 
 /// The unit that writes what a box reads of memory of the device: `record` of its sample is one
 /// chunk that is all of it, the `bytes` from `data` on. None where the box reads nothing of it.
-pub fn memory_piece(target: &DeviceSample<'_>, data: u64, bytes: u64) -> Option<Piece> {
+pub fn memory_piece<'a>(target: &DeviceSample<'a>, data: u64, bytes: u64) -> Option<Piece<'a>> {
     let origin = [0; RANK_MAX];
     let origin = &origin[..target.sample.record.axes()];
     let (filter, block_bytes, typesize) = (Filter::None, 0, 0);
@@ -263,27 +288,45 @@ pub fn memory_piece(target: &DeviceSample<'_>, data: u64, bytes: u64) -> Option<
 
 /// The unit that writes the array's fill value where the missing chunk at `chunk_origin` would have
 /// been; None where that is nowhere.
-pub fn missing_piece(target: &DeviceSample<'_>, chunk_origin: &[u64]) -> Option<Piece> {
+pub fn missing_piece<'a>(target: &DeviceSample<'a>, chunk_origin: &[u64]) -> Option<Piece<'a>> {
     let FoldedBlock { mut block, folds } = target.sample.folded_block(chunk_origin)?;
-    let fill = fill_element(target.sample.record, &target.sample.cast);
     // Where the value comes from does not matter, so all axes may become one row. What a folded
     // axis steps over is left to the kernel, which only asks whether a place is written.
     block.axes.iter_mut().for_each(|axis| axis.source_step = 0);
-    let unit = Unit { is_fill: 1, fill, ..blank(target) };
-    Some(finished(unit, &block, &folds, target))
+    Some(finished(filled(target, None), &block, &folds, target))
 }
 
-/// Calls `each` for the units that write `element` where the box has no source: see
-/// [`super::fill_outside`].
+/// Calls `each` for the pieces that write `given` (of the batch's type), or else the array's fill
+/// value, where the box has no source: see [`super::fill_outside`].
 pub fn for_each_outside(
     target: &DeviceSample<'_>,
-    element: &[u8; ELEMENT_BYTES_MAX],
-    mut each: impl FnMut(&Unit),
+    given: Option<[u8; ELEMENT_BYTES_MAX]>,
+    mut each: impl FnMut(&Piece<'_>),
 ) {
+    let change = target.change.filter(UnitChange::pad_goes_through);
+    let target = &DeviceSample { change, ..*target };
     target.sample.for_each_outside_block(&mut |block| {
-        let unit = Unit { is_fill: 1, fill: *element, ..blank(target) };
-        each(&finished(unit, block, &[], target).unit);
+        each(&finished(filled(target, given), block, &[], target));
     });
+}
+
+/// A unit that writes `given`, or else the array's fill value. An element that is to be changed is
+/// left as it is.
+fn filled(target: &DeviceSample<'_>, given: Option<[u8; ELEMENT_BYTES_MAX]>) -> Unit {
+    let record = target.sample.record;
+    let blank = Unit { is_fill: 1, fill: outside_element(&target.sample, given), ..blank(target) };
+    if target.change.is_none() {
+        return blank;
+    }
+    if given.is_some() {
+        let (source_dtype, source_bytes) = (blank.target_dtype, blank.target_bytes);
+        return Unit { source_dtype, source_bytes, ..blank };
+    }
+    let mut fill = [0; ELEMENT_BYTES_MAX];
+    let bytes = record.dtype_bytes as usize;
+    fill[..bytes].copy_from_slice(&record.fill[..bytes]);
+    let (source_dtype, source_bytes) = (record.dtype as u8, record.dtype_bytes as u8);
+    Unit { fill, source_dtype, source_bytes, ..blank }
 }
 
 /// The unit that writes `element`, of `element_bytes`, all over the `bytes` from `address` on: a
@@ -344,12 +387,12 @@ fn blank(target: &DeviceSample<'_>) -> Unit {
     }
 }
 
-fn finished(
+fn finished<'a>(
     unit: Unit,
     block: &Block,
     folds: &[Option<AxisFold>],
-    target: &DeviceSample<'_>,
-) -> Piece {
+    target: &DeviceSample<'a>,
+) -> Piece<'a> {
     let apart = folds.iter().enumerate().map(|(axis, fold)| u16::from(fold.is_some()) << axis);
     let (axes, folded) = block.collapsed(apart.sum());
     let mut records: Folds = [Fold::default(); RANK_MAX];
@@ -371,10 +414,13 @@ fn finished(
         target: target.address + block.target,
         elements: block.element_count(),
         folded,
+        change_records: target.change.map_or(0, |change| change.record_count()),
+        change_rank: target.change.map_or(0, |change| change.rank()),
+        place: target.change.map_or(0, |_| block.target / target.sample.target_bytes()),
         ..unit
     };
     let unit = unit.with_axes(&axes).with_path();
-    Piece { unit, folds: (folded != 0).then_some(records) }
+    Piece { unit, folds: (folded != 0).then_some(records), change: target.change }
 }
 
 impl Unit {

@@ -111,6 +111,8 @@ impl Unit {
             0 => copies && self.axes[0].source_step == i64::from(self.source_bytes),
             _ => is_even_fill,
         };
+        // What is done to an element takes the whole of it.
+        let wants = wants && self.change_records == 0;
         // Bytes are aligned wherever their elements lie.
         let is_dense = self.axes[0].target_step == u64::from(bytes) && self.folded & 1 == 0;
         let is_long = self.axes[0].length >= VECTOR_BYTES.div_ceil(u64::from(bytes));
@@ -134,7 +136,9 @@ impl Unit {
             && self.filter_block_bytes.is_multiple_of(source_bytes)
             && source_bytes <= 4;
         let is_plain = self.filter == Filter::None as u8;
-        let path = if self.is_fill != 0 {
+        let path = if self.change_records != 0 {
+            None
+        } else if self.is_fill != 0 {
             let fits = VECTOR_BYTES.is_multiple_of(u64::from(self.target_bytes));
             (self.has_dense_target() && fits).then_some(Path::Fill)
         } else if !self.has_dense_rows() {

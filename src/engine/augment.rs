@@ -23,10 +23,6 @@ impl Engine {
             let text = "augment: the config keeps no memory for it: set its augment to 1";
             return Err(fail!(why, Invalid, "{text}"));
         }
-        if self.shared.engine().is_some() {
-            let way_out = "take batches on the host, or augment them yourself";
-            return Err(fail!(why, Unsupported, "augment: not built for a device yet: {way_out}"));
-        }
         if !field.has_floats() {
             let (name, way_out) = (field.dtype.name(), "make the field f32, bf16 or f16");
             return Err(fail!(why, Invalid, "{of}augment: its elements are {name}: {way_out}"));

@@ -254,7 +254,7 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
         let next = state.waves.next_chunk(wave, op);
         let first = read.chunk_first + next;
         let task = shared.tables.chunks.read(shared.wave_row(wave, first));
-        let room = state.task_need(shared, &task);
+        let room = state.task_need(shared, wave, &task);
         if !state.ask_for_room(shared, room) {
             lacks_room = true;
             continue;

@@ -248,7 +248,7 @@ fn sample_of<'b>(
 }
 
 /// What is done to the elements of a box of an array, if it is not cast alone.
-fn change_of<'b>(
+pub fn change_of<'b>(
     shared: &'b Shared,
     record: &ArrayRecord,
     (slot, number): (BatchSlot, u32),

@@ -155,7 +155,7 @@ impl AugmentWords {
 }
 
 /// The words of one box, at the front of others.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Augment<'a> {
     words: &'a [u32],
 }
@@ -182,6 +182,11 @@ impl<'a> Augment<'a> {
     pub fn affine(&self) -> Option<Affine> {
         let words = self.words.last_chunk::<AFFINE_WORDS>();
         words.filter(|_| self.has(HAS_AFFINE)).map(|words| Affine::of(words))
+    }
+
+    /// All of its words.
+    pub fn words(&self) -> &'a [u32] {
+        self.words
     }
 
     fn has(&self, flag: u32) -> bool {

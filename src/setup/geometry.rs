@@ -4,6 +4,7 @@
 //! the cap, and every chunk up to the settings' cap can be staged and decoded in it.
 
 use crate::assemble::blanks::BLANKS_MAX;
+use crate::assemble::changes::change_records;
 use crate::assemble::units::{chunk_records_max, outside_records_max};
 use crate::base::limits::{
     BUFFER_ALIGN, MEMORY_PAGE_BYTES, METADATA_BYTES_MAX, RANK_MAX, SAMPLES_MAX,
@@ -103,10 +104,12 @@ impl Settings {
             return Layout::default();
         }
         let need = SlabNeed::of(self.config.max_chunk_uncompressed_bytes, 0);
-        let boxes = u64::from(self.boxes_per_batch()) * chunk_records_max();
+        let changes = self.change_records();
+        let boxes = u64::from(self.boxes_per_batch()) * chunk_records_max(changes);
         let failed = u64::from(self.config.samples_per_batch) * self.fields.len() as u64;
         // A box of memory of a device takes its unit with what lies around it.
-        let around = outside_records_max(RANK_MAX as u64) + u64::from(self.takes_parts);
+        let around = outside_records_max(RANK_MAX as u64, changes);
+        let around = if self.takes_parts { around + 1 + u64::from(changes) } else { around };
         let around = around.max(BLANKS_MAX);
         let units = boxes.max(failed).max(around) as u32;
         let layout = Layout { data_bytes: need.data_bytes, units, ..Layout::default() };
@@ -114,6 +117,16 @@ impl Settings {
             DECODE_ON => self.decoding_layout(layout),
             _ => layout,
         }
+    }
+
+    /// Most records of what is done to the elements of a box that a unit of a device has; 0 if
+    /// boxes are cast alone.
+    pub fn change_records(&self) -> u32 {
+        if !self.is_cuda() || self.per_sample.augment_words == 0 {
+            return 0;
+        }
+        let ranks = self.fields.iter().map(|field| field.extents().len());
+        ranks.max().map_or(0, |rank| change_records(self.per_sample.augment_words as usize, rank))
     }
 
     /// The layout if the device decodes the largest chunk, with as many streams as it may have.

@@ -370,7 +370,8 @@ impl Settings {
         let config = &self.config;
         let batches = if self.is_cuda() {
             // Units for all boxes of a batch, in all slabs.
-            let units = u64::from(self.boxes_per_batch()) * chunk_records_max();
+            let units =
+                u64::from(self.boxes_per_batch()) * chunk_records_max(self.change_records());
             let waves = u64::from(config.host_buffer_waves);
             PINNED_DEFAULT_BYTES + waves * units * (UNIT_BYTES + TILES_BYTES)
         } else {

@@ -74,7 +74,7 @@ impl State {
             let next = shared.tables.chunks.read(shared.wave_row(wave, first + count));
             bytes += next.cost();
             let is_same = (next.slot, next.array, next.kind) == (task.slot, task.array, task.kind);
-            let more = need.and(self.task_need(shared, &next));
+            let more = need.and(self.task_need(shared, wave, &next));
             let is_large = bytes > RUN_BYTES || pool_need(shared, &next) > 0;
             let is_large = is_large || !fits_slab(shared, more);
             if !is_same || is_large || !self.ask_for_room(shared, more) {
@@ -86,8 +86,8 @@ impl State {
         (count, need)
     }
 
-    /// The need of a task of a slab.
-    pub fn task_need(&self, shared: &Shared, task: &ChunkTask) -> SlabNeed {
+    /// The need of a task of a wave of a slab.
+    pub fn task_need(&self, shared: &Shared, wave: WaveIndex, task: &ChunkTask) -> SlabNeed {
         if !shared.is_for_device(task.slot) {
             return SlabNeed::default();
         }
@@ -107,14 +107,25 @@ impl State {
             }
             _ => 0,
         };
-        let units = match task.kind {
-            ChunkKind::Pad if task.array == ArraySlot::NONE => outside_records_max(RANK_MAX as u64),
-            ChunkKind::Pad => outside_records_max(shared.array_record(task.array).axes() as u64),
+        let rank = match task.array {
+            ArraySlot::NONE => RANK_MAX as u64,
+            array => shared.array_record(array).axes() as u64,
+        };
+        // Of a box whose units have so many records of a change.
+        let units_of = |records: u32| match task.kind {
+            ChunkKind::Pad => outside_records_max(rank, records),
             ChunkKind::Blank => BLANKS_MAX,
             ChunkKind::Broken => 0,
-            _ => chunk_records_max(),
+            _ => chunk_records_max(records),
         };
-        SlabNeed::of(bytes, (u64::from(task.pair_count) * units) as u32).decoded_to(decoded_bytes)
+        let units = match shared.settings.change_records() {
+            0 => u64::from(task.pair_count) * units_of(0),
+            _ => (task.pair_first..task.pair_first + task.pair_count)
+                .map(|pair| shared.tables.pairs.read(shared.tables.pair_row(wave, pair)))
+                .map(|number| units_of(shared.change_records(task.slot, number)))
+                .sum(),
+        };
+        SlabNeed::of(bytes, units as u32).decoded_to(decoded_bytes)
     }
 
     /// The need of the chunks of a read of a slab.
@@ -125,7 +136,7 @@ impl State {
         }
         chunks.fold(SlabNeed::default(), |need, chunk| {
             let task = shared.tables.chunks.read(shared.wave_row(wave, chunk));
-            need.and(self.task_need(shared, &task))
+            need.and(self.task_need(shared, wave, &task))
         })
     }
 }

@@ -1,6 +1,7 @@
 //! The data that every job works with and no lock guards: settings, memory, the system.
 
 use crate::assemble::axis::PadMode;
+use crate::assemble::changes::change_records;
 use crate::base::arena::{Region, Table};
 use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
 use crate::base::limits::{ELEMENT_BYTES_MAX, FIELDS_MAX, RANK_MAX};
@@ -193,6 +194,18 @@ impl Shared {
     /// Box `number` of the batch in a slot, which has a map and was planned.
     pub fn resampled(&self, slot: BatchSlot, number: u32) -> &'static Resampled {
         &self.views.resampled.rows(self.box_row(slot, number), 1)[0]
+    }
+
+    /// Records of that which each unit of the box on a device has; 0 if it is cast alone.
+    pub fn change_records(&self, slot: BatchSlot, number: u32) -> u32 {
+        let source = self.box_record(slot, number);
+        match source.is_augmented {
+            false => 0,
+            true => {
+                let words = self.augment(slot, number).words().len();
+                change_records(words, self.field(source.field).extents().len())
+            }
+        }
     }
 
     /// Its record.

@@ -7,7 +7,7 @@
 //! left over from a wave before.
 
 use crate::assemble::units::{ChunkData, Filter, Piece, Unit};
-use crate::assemble::wire::{NOTHING, Record, folds_to_bytes};
+use crate::assemble::wire::{NOTHING, Record};
 use crate::base::arena::Claim;
 use crate::base::math::{align_up, index};
 use crate::decode::{BlockFilter, Filtered};
@@ -128,16 +128,14 @@ impl SlabWriter {
         place
     }
 
-    /// Adds a unit and its folds; the bytes that it writes.
-    pub fn push_piece(&mut self, piece: &Piece) -> u64 {
+    /// Adds a unit and what follows it; the bytes that it writes.
+    pub fn push_piece(&mut self, piece: &Piece<'_>) -> u64 {
         let bytes = self.push(&piece.unit);
-        if let Some(folds) = &piece.folds {
-            self.write(&folds_to_bytes(folds), Tiles::default());
-        }
+        piece.records().for_each(|record| self.write(&record, Tiles::default()));
         bytes
     }
 
-    /// Adds a unit without folds; the bytes that it writes.
+    /// Adds a unit that nothing follows; the bytes that it writes.
     pub fn push(&mut self, unit: &Unit) -> u64 {
         let count = unit.tile_count();
         // A batch slot has 2^44 bytes at most, of which no device has memory, and a tile, but for

@@ -5,6 +5,7 @@
 #![allow(dead_code)]
 
 pub mod alone;
+pub mod arithmetic;
 pub mod asked;
 pub mod blosc;
 pub mod cc;

@@ -3,9 +3,10 @@
 //! In: a way to change a config. Out: panics where a batch is not what numpy says, in bytes or in
 //! what its boxes cover.
 
+use crate::common::arithmetic::Arithmetic;
 use crate::common::asked;
 use crate::common::digest;
-use crate::common::drive::PATIENCE_NS;
+use crate::common::drive::{Dice, PATIENCE_NS};
 use crate::common::fixtures;
 use crate::common::lender::Lender;
 use serde_json::Value;
@@ -13,7 +14,7 @@ use std::fs;
 use std::sync::Mutex;
 use wavetrain::abi::{Blank, FieldSpec, SourceHook};
 use wavetrain::config::*;
-use wavetrain::loader::{Feed, Loader, Memory, Part, Pop, Sample};
+use wavetrain::loader::{Erasure, Feed, Loader, Memory, Part, Pop, Sample};
 use wavetrain::os::SYSTEM;
 use wavetrain::records::{DTYPES, Dtype};
 
@@ -220,11 +221,58 @@ impl Case {
         self.stream_from(config, Some(gpu))
     }
 
-    fn stream_from<'a>(&'a self, config: &Config, gpu: Option<&Lender>) -> u64 {
+    fn stream_from(&self, config: &Config, gpu: Option<&Lender>) -> u64 {
+        let mut bytes = 0;
+        self.stream_each(config, gpu, &[], &mut |batch, field, data| {
+            bytes += data.len() as u64;
+            let place = format!("case {}, batch {batch}, field {field}", self.number);
+            assert_eq!(crc32fast::hash(data), self.batches[batch][field].0, "{place}");
+        });
+        bytes
+    }
+
+    /// Streams it with arithmetic on the elements of each box that goes to floats: the same for
+    /// every config. The bytes of each batch and field, and how many boxes had some.
+    pub fn stream_augmented(&self, config: &Config, gpu: Option<&Lender>) -> (Vec<Vec<u8>>, usize) {
+        let mut dice = Dice(0x9E37_79B9_7F4A_7C15 ^ (self.number as u64) << 20);
+        let mut draw = |boxed: &Boxed| {
+            let field = &self.fields[boxed.field as usize];
+            let is_float = [Dtype::F32, Dtype::Bf16, Dtype::F16].map(|dtype| dtype as u32);
+            let extents = &field.sample_shape[..field.sample_rank as usize];
+            let is_changed = is_float.contains(&field.dtype) && dice.range(0, 4) > 0;
+            is_changed.then(|| Arithmetic::draw(&mut dice, extents))
+        };
+        let drawn: Vec<_> = self.samples.iter().flatten().map(&mut draw).collect();
+        let mut batches = Vec::new();
+        let max_host_memory_bytes = config.max_host_memory_bytes + (128 << 20);
+        let config = Config { augment: 1, max_host_memory_bytes, ..*config };
+        self.stream_each(&config, gpu, &drawn, &mut |_, _, data| {
+            batches.push(data.to_vec());
+        });
+        (batches, drawn.iter().flatten().count())
+    }
+
+    /// Streams it, with what is drawn for each of its boxes, if it is; calls `each` with batch,
+    /// field and bytes.
+    fn stream_each<'a>(
+        &'a self,
+        config: &Config,
+        gpu: Option<&Lender>,
+        drawn: &'a [Option<Arithmetic>],
+        each: &mut dyn FnMut(usize, usize, &[u8]),
+    ) {
         let case = self.number;
+        let erased: Vec<Vec<Erasure<'_>>> = drawn
+            .iter()
+            .map(|drawn| drawn.as_ref().map_or(Vec::new(), Arithmetic::erasures))
+            .collect();
+        let mut augments = drawn
+            .iter()
+            .zip(&erased)
+            .map(|(drawn, erased)| drawn.as_ref().map(|drawn| drawn.given(erased)));
         let loader =
             Loader::open_on(&SYSTEM, config).unwrap_or_else(|why| panic!("case {case}: {why}"));
-        let part = |boxed: &'a Boxed| Part {
+        let mut part = |boxed: &'a Boxed| Part {
             uri: &boxed.uri,
             feed: match &boxed.source {
                 Source::Store => Feed::Nothing,
@@ -237,15 +285,15 @@ impl Case {
             at: &boxed.at,
             step: &boxed.step,
             axes: &boxed.axes,
-            augment: None,
+            augment: augments.next().flatten(),
             affine: None,
         };
-        let parts: Vec<Vec<Part<'a>>> =
-            self.samples.iter().map(|boxes| boxes.iter().map(part).collect()).collect();
+        let parts: Vec<Vec<Part<'_>>> =
+            self.samples.iter().map(|boxes| boxes.iter().map(&mut part).collect()).collect();
         let sample = |(tag, parts)| Sample { parts, tag };
         let samples: Vec<Sample<'_>> =
             (0..).zip(parts.iter().map(Vec::as_slice)).map(sample).collect();
-        let (mut pushed, mut seen, mut bytes, mut flushed) = (0, 0, 0, false);
+        let (mut pushed, mut seen, mut flushed) = (0, 0, false);
         while seen < self.batches.len() {
             let (taken, result) = loader.push_samples(&samples[pushed..], 0);
             result.unwrap_or_else(|why| panic!("case {case}, sample {pushed}+{taken}: {why}"));
@@ -264,17 +312,16 @@ impl Case {
                     let tags: Vec<u64> =
                         (first..).map(|tag| tag as u64).take(batch.tags().len()).collect();
                     assert_eq!(batch.tags(), tags);
-                    for (number, (crc, filled_shape)) in self.batches[seen].iter().enumerate() {
+                    for (number, (_, filled_shape)) in self.batches[seen].iter().enumerate() {
                         let field = batch.field(number as u32).expect("a field");
                         let mut data = vec![0; field.bytes() as usize];
                         field.copy_to(&mut data).expect("a copy");
-                        bytes += field.bytes();
                         let place = format!("case {case}, batch {seen}, field {number}");
                         assert_eq!(field.filled_shape(), filled_shape, "{place}");
                         let position = first as u64;
                         let samples = data.chunks_exact(data.len() / tags.len());
                         digest::check(&field, config.digest == 1, samples, position, &place);
-                        assert_eq!(crc32fast::hash(&data), *crc, "{place}");
+                        each(seen, number, &data);
                     }
                     seen += 1;
                 }
@@ -285,6 +332,5 @@ impl Case {
         }
         assert!(matches!(loader.pop(PATIENCE_NS), Ok(Pop::End)));
         loader.close(PATIENCE_NS).unwrap_or_else(|why| panic!("case {case}: {why}"));
-        bytes
     }
 }

@@ -1,16 +1,20 @@
 //! Random arrays, boxes and filters, as units and as the host path writes them.
 
 use crate::sim::{Aligned, Wave};
+use wavetrain::assemble::augment::Change;
 use wavetrain::assemble::axis::{PadMode, source_range};
 use wavetrain::assemble::cast::Cast;
+use wavetrain::assemble::changes::UnitChange;
 use wavetrain::assemble::units::{
-    ChunkData, DeviceSample, Filter, Piece, chunk_piece, failed_unit, for_each_outside,
+    ChunkData, DeviceSample, Filter, Piece, Unit, chunk_piece, failed_unit, for_each_outside,
     missing_piece,
 };
 use wavetrain::assemble::{SampleBox, Target, fill_outside, fill_row, scatter, scatter_fill};
 use wavetrain::base::arena::Claim;
 use wavetrain::base::math::coordinates_from_linear;
-use wavetrain::records::{ArrayRecord, BoxShape, ByteOrder, ChunkBytes, DTYPES, Dtype};
+use wavetrain::records::{
+    ArrayRecord, AugmentWords, BoxShape, ByteOrder, ChunkBytes, DTYPES, Dtype,
+};
 use wavetrain::simd::FloatEnvironment;
 
 pub const POISON: u8 = 0xA5;
@@ -58,6 +62,13 @@ pub struct Case {
     pub filter: Filter,
     pub typesize: usize,
     pub block_bytes: usize,
+    /// What is done to the elements.
+    pub words: AugmentWords,
+}
+
+/// A unit that nothing belongs to.
+pub fn alone(unit: Unit) -> Piece<'static> {
+    Piece { unit, folds: None, change: None }
 }
 
 /// A wave and what it makes of poisoned memory.
@@ -187,7 +198,8 @@ impl Case {
         let cast = Cast::find(record.dtype, bytes, dtype, target_bytes).unwrap();
         let block_bytes = record.chunk_bytes.max(1) as usize;
         let (filter, typesize) = (Filter::None, 1);
-        Case { record, dtype, cast, begins, shape, pad, filter, typesize, block_bytes }
+        let words = AugmentWords::default();
+        Case { record, dtype, cast, begins, shape, pad, filter, typesize, block_bytes, words }
     }
 
     /// Any geometry, cast, filter and padding.
@@ -306,12 +318,22 @@ impl Case {
         let shapes: Vec<BoxShape> =
             self.begins.iter().zip(&ends).map(|(b, e)| BoxShape::forward(b, e)).collect();
         let strides = shapes[0].strides(self.shape.len(), self.cast.target_bytes());
+        let extents: Vec<u64> = self.shape.iter().map(|extent| *extent as u64).collect();
+        let source = (self.record.dtype, self.record.dtype_bytes);
+        let change = self.words.view().map(|augment| {
+            Change::new(augment, source, (&extents, self.dtype), false).expect("floats")
+        });
         let sample = |number: usize| SampleBox {
             record: &self.record,
             cast: self.cast,
             shape: &shapes[number],
             strides: &strides,
             pad: self.pad,
+        };
+        let device = |number: usize| {
+            let (sample, address) = (sample(number), address(number));
+            let change = change.and_then(|change| UnitChange::new(&change, &sample));
+            DeviceSample { sample, dtype: self.dtype, address, change }
         };
         for origin in self.origins() {
             let drawn = || random.bytes(self.record.chunk_bytes as usize);
@@ -320,10 +342,8 @@ impl Case {
             let filtered = filtered(self, &chunk);
             for number in 0..self.begins.len() {
                 let place = &mut expected[GUARD + number * sample_bytes..][..sample_bytes];
-                let mut host =
-                    Target { sample: sample(number), claim: Claim::on(place), change: None };
-                let (dtype, address) = (self.dtype, address(number));
-                let device = DeviceSample { sample: sample(number), dtype, address };
+                let mut host = Target { sample: sample(number), claim: Claim::on(place), change };
+                let device = device(number);
                 if is_missing {
                     scatter_fill(&mut host, &origin);
                     missing_piece(&device, &origin).iter().for_each(|piece| {
@@ -341,12 +361,11 @@ impl Case {
         }
         for number in 0..self.begins.len() {
             let place = &mut expected[GUARD + number * sample_bytes..][..sample_bytes];
-            let mut host = Target { sample: sample(number), claim: Claim::on(place), change: None };
-            fill_outside(&mut host, Some(element));
-            let (dtype, address) = (self.dtype, address(number));
-            let device = DeviceSample { sample: sample(number), dtype, address };
-            for_each_outside(&device, &element, |unit| {
-                wave.add(&Piece { unit: *unit, folds: None });
+            let mut host = Target { sample: sample(number), claim: Claim::on(place), change };
+            let given = (change.is_none() || random.one_in(2)).then_some(element);
+            fill_outside(&mut host, given);
+            for_each_outside(&device(number), given, |piece| {
+                wave.add(piece);
             });
         }
         let last = self.begins.len();
@@ -354,7 +373,7 @@ impl Case {
         fill_row(place, &element[..self.target_bytes()]);
         let bytes = self.target_bytes() as u32;
         let unit = failed_unit(address(last), sample_bytes as u64, &element, bytes);
-        wave.add(&Piece { unit, folds: None });
+        wave.add(&alone(unit));
         Told { wave, expected: expected.to_vec() }
     }
 

@@ -3,11 +3,12 @@
 //!
 //! Without a C++ compiler the tests skip, and say so.
 
-use crate::cases::{Case, POISON, Random, Told, reads, record};
+use crate::cases::{Case, POISON, Random, Told, alone, reads, record};
 use crate::sim::{Aligned, ORDERS, Record, Sim, Wave};
+use crate::sweeps::augmented::augmented;
 use std::sync::OnceLock;
 use wavetrain::assemble::axis::PadMode;
-use wavetrain::assemble::units::{Piece, Unit, refused_unit};
+use wavetrain::assemble::units::{Unit, refused_unit};
 use wavetrain::assemble::vectors::Path;
 use wavetrain::records::Dtype;
 
@@ -52,10 +53,10 @@ impl Lent {
     }
 }
 
-/// Any case without a filter.
+/// Any case without a filter; some have arithmetic on their elements.
 fn plain_case(random: &mut Random) -> Case {
     loop {
-        let case = Case::random(random);
+        let case = if random.one_in(4) { augmented(random) } else { Case::random(random) };
         if case.filter as u8 == 0 {
             return case;
         }
@@ -161,7 +162,7 @@ fn a_unit_that_would_leave_memory_of_the_caller_s_is_refused() {
     for (number, spoil) in spoil.iter().enumerate() {
         let (mut lent, told) = row(&mut random);
         let Record::Unit(unit) = &mut lent.wave.records[0] else { panic!() };
-        let (low, high) = reads(&Piece { unit: *unit, folds: None });
+        let (low, high) = reads(&alone(*unit));
         assert_eq!((low, high - low), (unit.data_first, unit.data_bytes));
         spoil(unit);
         lent.wave.records.truncate(1);

@@ -164,7 +164,7 @@ impl std::ops::DerefMut for Aligned {
 pub struct Wave {
     /// Decoded bytes of all chunks.
     pub data: Vec<u8>,
-    /// Units, and folds behind those that have some.
+    /// Units, and next to each what belongs to it.
     pub records: Vec<Record>,
 }
 
@@ -173,8 +173,8 @@ pub struct Wave {
 pub enum Record {
     /// A unit.
     Unit(Unit),
-    /// What the one before says of its folded axes.
-    Folds([u8; RECORD_BYTES]),
+    /// What belongs to the unit before: its folds, words of what is done to its elements.
+    More([u8; RECORD_BYTES]),
 }
 
 /// A wave as it lies in device memory.
@@ -191,13 +191,6 @@ pub struct WaveBytes {
     pub tiles: u32,
 }
 
-/// The bytes of a record without padding.
-fn bytes_of<T>(record: &T) -> [u8; RECORD_BYTES] {
-    assert_eq!(size_of::<T>(), RECORD_BYTES);
-    // SAFETY: units and folds are plain integers without gaps.
-    unsafe { std::mem::transmute_copy(record) }
-}
-
 impl Wave {
     /// Puts bytes `skip` places behind what is there, and a gap behind them; where they begin.
     pub fn place(&mut self, bytes: &[u8], skip: usize) -> u64 {
@@ -208,13 +201,11 @@ impl Wave {
         place
     }
 
-    /// Adds a unit and its folds; its number.
-    pub fn add(&mut self, piece: &Piece) -> u32 {
+    /// Adds a unit and what belongs to it; its number.
+    pub fn add(&mut self, piece: &Piece<'_>) -> u32 {
         let number = self.records.len() as u32;
         self.records.push(Record::Unit(piece.unit));
-        if let Some(folds) = &piece.folds {
-            self.records.push(Record::Folds(bytes_of(folds)));
-        }
+        self.records.extend(piece.records().map(Record::More));
         number
     }
 
@@ -230,9 +221,9 @@ impl Wave {
             let content = match record {
                 Record::Unit(unit) => {
                     tiles += u32::try_from(unit.tile_count()).unwrap();
-                    bytes_of(&Unit { target: unit.target + base, ..*unit })
+                    Unit { target: unit.target + base, ..*unit }.to_bytes()
                 }
-                Record::Folds(content) => *content,
+                Record::More(content) => *content,
             };
             bytes[units_at as usize + number * RECORD_BYTES..][..RECORD_BYTES]
                 .copy_from_slice(&content);

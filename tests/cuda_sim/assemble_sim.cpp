@@ -79,8 +79,11 @@ extern "C" uint64_t sim_place(uint32_t number) {
       offsetof(wavetrain_unit, path),
       offsetof(wavetrain_unit, vector_elements),
       offsetof(wavetrain_unit, is_absolute),
+      offsetof(wavetrain_unit, change_records),
+      offsetof(wavetrain_unit, change_rank),
       offsetof(wavetrain_unit, fill),
       offsetof(wavetrain_unit, row_vectors),
+      offsetof(wavetrain_unit, place),
       offsetof(wavetrain_unit, axes),
       offsetof(wavetrain_axis, length),
       offsetof(wavetrain_axis, source_step),
@@ -143,7 +146,7 @@ static bool runs_as_told(FILE* file) {
     auto* unit = reinterpret_cast<wavetrain_unit*>(wave + job.units_at + i * kRecordBytes);
     unit->target += reinterpret_cast<uint64_t>(target);
     records.push_back(i);
-    i += unit->folded != 0;
+    i += (unit->folded != 0) + unit->change_records;
   }
   poison(wave, job, records);
   bool is_right = true;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_normal.py [--check]: writes src/loops/normal.rs, the table of the noise of wavetrain_augment.
+"""make_normal.py [--check]: writes the table of the noise of wavetrain_augment, src/loops/normal.rs and kernels/normal.cuh.
 
 The header defines it: entry i of 2,048 is the float next to Q((i + 0.5) / 2048) * 0.7073325951129718,
 where Q is the quantile of the normal distribution. Needs mpmath and numpy. The lower half is the upper one with
@@ -14,10 +14,10 @@ from pathlib import Path
 import mpmath
 import numpy as np
 
-TARGET = Path(__file__).resolve().parent.parent.parent / "src/loops/normal.rs"
+ROOT = Path(__file__).resolve().parent.parent.parent
 ENTRIES = 2048
 
-HEAD = """\
+RUST = """\
 //! The upper half of the table of quantiles that noise is made of.
 //!
 //! tests/data/make_normal.py writes this file from the definition in include/wavetrain.h.
@@ -25,6 +25,23 @@ HEAD = """\
 /// Bits of entry 1024 + i of the table; entry 1023 - i is the same with another sign.
 #[rustfmt::skip]
 pub(super) const UPPER_HALF: [u32; 1024] = [
+{rows}
+];
+"""
+
+CUDA = """\
+// The upper half of the table of quantiles that noise is made of.
+//
+// tests/data/make_normal.py writes this file from the definition in include/wavetrain.h.
+#pragma once
+#include "common.cuh"
+
+constexpr uint32_t kHalfQuantiles = 1024;
+
+// Bits of entry 1024 + i of the table; entry 1023 - i is the same with another sign.
+__device__ const uint32_t kUpperHalf[kHalfQuantiles] = {{
+{rows}
+}};
 """
 
 
@@ -52,10 +69,12 @@ def noise(key: int, place: int) -> int:
 def main() -> None:
     words = [f"0x{bits(number):08X}" for number in range(ENTRIES // 2, ENTRIES)]
     rows = ["    " + ", ".join(words[at : at + 8]) + "," for at in range(0, len(words), 8)]
-    text = HEAD + "\n".join(rows) + "\n];\n"
-    if sys.argv[1:] == ["--check"]:
-        sys.exit(TARGET.read_text() != text and f"{TARGET.name} is not that of the definition")
-    TARGET.write_text(text)
+    for name, text in [("src/loops/normal.rs", RUST), ("kernels/normal.cuh", CUDA)]:
+        target, text = ROOT / name, text.format(rows="\n".join(rows))
+        if sys.argv[1:] != ["--check"]:
+            target.write_text(text)
+        elif target.read_text() != text:
+            sys.exit(f"{name} is not that of the definition")
     for key, place in [(0, 0), (0, 1), (7, 123_456_789_012), (2**64 - 1, 2**64 - 2)]:
         print(f"0x{noise(key, place):08X}")
 

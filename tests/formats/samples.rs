@@ -53,6 +53,29 @@ fn memory_of_a_named_device_is_read_as_memory_of_the_host_is() {
     }
 }
 
+/// The simulated one has a test of its own, likewise.
+#[test]
+fn arithmetic_on_a_named_device_gives_the_bytes_of_the_host() {
+    let Some(cuda_driver) = drive::named_driver().map(DriverPath::from_static) else { return };
+    let lender = Lender::new(cuda_driver);
+    let mut boxes = 0;
+    for case in cases() {
+        let host = case.config();
+        let max_host_memory_bytes = host.max_host_memory_bytes + (16 << 20);
+        let (backend, device) = (BACKEND_CUDA, 0);
+        let config = Config { backend, device, cuda_driver, max_host_memory_bytes, ..host };
+        let (expected, count) = case.stream_augmented(&host, None);
+        let gpu = case.reads_memory().then_some(&lender);
+        for gpu in [None, gpu] {
+            let (found, _) = case.stream_augmented(&Config { digest: 1, ..config }, gpu);
+            assert!(found == expected, "case {}", case.number);
+            lender.take_back();
+        }
+        boxes += count;
+    }
+    assert!(boxes > 300, "{boxes}");
+}
+
 const IMAGE: usize = 0;
 const LABEL: usize = 1;
 

@@ -9,14 +9,16 @@
 //! Invariant: a batch is complete only when the kernels have run that read memory for it, and reset
 //! waits for them, so the memory is the caller's again when either is seen.
 
-use crate::assemble::units::{DeviceSample, Unit, for_each_outside, memory_piece};
-use crate::assemble::{SampleBox, outside_element};
+use crate::assemble::SampleBox;
+use crate::assemble::changes::UnitChange;
+use crate::assemble::units::{DeviceSample, for_each_outside, memory_piece};
 use crate::base::indexes::{BatchSlot, Lane};
 use crate::base::status::{Failure, Why};
 use crate::cuda::{DeviceEngine, Fault};
 use crate::device::SlabNeed;
 use crate::fail;
 use crate::jobs::failures::fail_sample;
+use crate::jobs::sink::change_of;
 use crate::records::{BoxRecord, DeviceMemory, Fed};
 use crate::state::device::bits;
 use crate::state::lock::Lock;
@@ -115,19 +117,20 @@ fn send_box(
     let (shape, strides) = (&source.shape, &field.strides);
     let sample = SampleBox { record: &record, cast, shape, strides, pad: pad.mode };
     let address = shared.sample_region(source.to(slot)).as_ptr() as u64;
-    let target = DeviceSample { sample, dtype: field.dtype, address };
+    let change = change_of(shared, &record, (slot, number), source);
+    let change = change.and_then(|change| UnitChange::new(&change, &sample));
+    let target = DeviceSample { sample, dtype: field.dtype, address, change };
     // Without an element there is no span, and nothing to read.
     let piece = fed.span().and_then(|bytes| memory_piece(&target, memory.address, bytes));
-    let element = outside_element(&sample, pad.element);
-    let mut units = piece.map_or(0, |piece| 1 + u32::from(piece.folds.is_some()));
-    for_each_outside(&target, &element, |_: &Unit| units += 1);
+    let mut units = piece.map_or(0, |piece| piece.record_count());
+    for_each_outside(&target, pad.element, |piece| units += piece.record_count());
     let slab = lock.lock().reserve(shared, Lane::Samples, SlabNeed::of(0, units))?;
     let part = slab.map(|mut slab| {
         piece.iter().for_each(|piece| {
             slab.push_piece(piece);
         });
-        for_each_outside(&target, &element, |unit| {
-            slab.push(unit);
+        for_each_outside(&target, pad.element, |piece| {
+            slab.push_piece(piece);
         });
         slab.finish()
     });

@@ -5,7 +5,7 @@
 //! nearly all of a chunk, it is decoded in the slab; else their rows are copied into it side by
 //! side.
 
-use crate::assemble::outside_element;
+use crate::assemble::changes::UnitChange;
 use crate::assemble::units::{
     ChunkData, DeviceSample, chunk_piece, fill_unit, for_each_outside, missing_piece,
 };
@@ -177,7 +177,9 @@ impl SlabSink {
         from.for_each(part, chunk, |of| {
             let BoxPart { sample, to, origin, .. } = *of;
             let address = shared.sample_region(to).as_ptr() as u64;
-            let target = DeviceSample { sample, dtype: shared.field(to.field).dtype, address };
+            let change = of.change.and_then(|change| UnitChange::new(&change, &sample));
+            let dtype = shared.field(to.field).dtype;
+            let target = DeviceSample { sample, dtype, address, change };
             let piece = match part.task.kind {
                 ChunkKind::Data | ChunkKind::Kept => chunk_piece(&target, origin, data),
                 ChunkKind::Missing => missing_piece(&target, origin),
@@ -188,12 +190,13 @@ impl SlabSink {
                     assert!(crop.data.bytes == part.task.bytes);
                     let sample = crop.of(sample);
                     let origin = &crop.origin[..crop.record.axes()];
-                    chunk_piece(&DeviceSample { sample, ..target }, origin, &crop.data)
+                    let target = DeviceSample { sample, ..target };
+                    let piece = chunk_piece(&target, origin, &crop.data);
+                    return piece.map_or(0, |piece| slab.push_piece(&piece));
                 }
                 ChunkKind::Pad => {
-                    let element = outside_element(&sample, shared.padding(to.field).element);
-                    let mut written = 0;
-                    for_each_outside(&target, &element, |unit| written += slab.push(unit));
+                    let (element, mut written) = (shared.padding(to.field).element, 0);
+                    for_each_outside(&target, element, |piece| written += slab.push_piece(piece));
                     return written;
                 }
                 ChunkKind::Blank | ChunkKind::Broken => None,

@@ -43,6 +43,29 @@ fn fields_and_boxes_on_a_device_are_what_numpy_makes_of_them_and_so_are_their_di
 }
 
 #[test]
+fn arithmetic_on_a_device_gives_the_bytes_of_the_host_and_their_digests() {
+    let Some(simulator) = Simulator::take() else { return };
+    let lender = Lender::new(simulator.driver_path());
+    let (mut boxes, mut lent) = (0, 0);
+    for (number, case) in cases().iter().enumerate() {
+        simulator.set_mode([Mode::Eager, Mode::Jitter, Mode::Lazy][number % 3], number as u64);
+        let host = Config { thread_mode: THREADS_PUMP, ..case.config() };
+        let (expected, count) = case.stream_augmented(&host, None);
+        let config = Config { digest: u32::from(number % 5 > 0), ..config(case, &simulator) };
+        let (found, _) = case.stream_augmented(&config, None);
+        assert!(found == expected, "case {number}");
+        boxes += count;
+        if case.reads_memory() && count > 0 {
+            let (found, _) = case.stream_augmented(&config, Some(&lender));
+            assert!(found == expected, "case {number}, lent");
+            lender.take_back();
+            lent += 1;
+        }
+    }
+    assert!(boxes > 300 && lent > 20, "{boxes} boxes, memory of {lent} cases");
+}
+
+#[test]
 fn memory_of_the_device_gives_what_memory_of_the_host_gives() {
     let Some(simulator) = Simulator::take() else { return };
     let lender = Lender::new(simulator.driver_path());

@@ -3,12 +3,12 @@
 //!
 //! Without a C++ compiler the tests skip, and say so.
 
-use crate::cases::{Case, POISON, Random, Told, pairs, reads, record};
+use crate::cases::{Case, POISON, Random, Told, alone, pairs, reads, record};
 use crate::sim::{Aligned, ORDERS, Record, Sim, Wave, compiled, run_jobs};
 use std::mem::offset_of;
 use wavetrain::assemble::axis::PadMode;
 use wavetrain::assemble::units::{
-    Filter, Fold, Piece, RECORD_BYTES, Unit, UnitAxis, copy_blocks, refused_unit,
+    Filter, Fold, RECORD_BYTES, Unit, UnitAxis, copy_blocks, refused_unit,
 };
 use wavetrain::assemble::vectors::{Path, TILE_THREADS, TILE_VECTORS};
 use wavetrain::cuda::digests::PART_BYTES;
@@ -45,7 +45,7 @@ fn describe(number: u64, case: &Case) -> String {
 fn units(wave: &Wave) -> impl Iterator<Item = &Unit> {
     wave.records.iter().filter_map(|record| match record {
         Record::Unit(unit) => Some(unit),
-        Record::Folds(_) => None,
+        Record::More(_) => None,
     })
 }
 
@@ -240,8 +240,8 @@ fn planted(random: &mut Random, count: usize) -> Vec<(Told, u32)> {
         if unit.folded != 0 {
             continue;
         }
-        let (low, high) = reads(&Piece { unit: *unit, folds: None });
-        let (plain_low, _) = reads(&Piece { unit: Unit { filter: 0, ..*unit }, folds: None });
+        let (low, high) = reads(&alone(*unit));
+        let (plain_low, _) = reads(&alone(Unit { filter: 0, ..*unit }));
         match random.within(0, 5) {
             0 => unit.data_bytes = high - unit.data_first - 1,
             1 => {
@@ -333,8 +333,11 @@ fn the_kernels_see_the_records_where_the_library_puts_them() {
         offset_of!(Unit, path),
         offset_of!(Unit, vector_elements),
         offset_of!(Unit, is_absolute),
+        offset_of!(Unit, change_records),
+        offset_of!(Unit, change_rank),
         offset_of!(Unit, fill),
         offset_of!(Unit, row_vectors),
+        offset_of!(Unit, place),
         offset_of!(Unit, axes),
         offset_of!(UnitAxis, length),
         offset_of!(UnitAxis, source_step),
