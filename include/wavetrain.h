@@ -463,8 +463,7 @@ typedef struct wavetrain_erase {
  * makes outside of the array does where pad_goes_through is 1, a pad_value as an element of the
  * field; else it is cast alone, and erased nowhere. Places that no box covers never do.
  *
- * What is done on a device is not built yet: push is WAVETRAIN_UNSUPPORTED there. read_into refuses
- * boxes that have it. */
+ * read_into refuses boxes that have it. */
 typedef struct wavetrain_augment {
     size_t struct_size;
     const float *scale;    /* [n_channels]; NULL: none */

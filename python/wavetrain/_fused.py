@@ -126,14 +126,17 @@ class Fused:
         self.one: Boxes | None = None
 
     def config(self, config: Config) -> Config:
-        """Of the pipeline: with room, padding and the shape that the recipes make."""
+        """Of the pipeline: with room, padding and the shape that the recipes make. What runs in
+        Python takes arrays of numpy, so batches are in host memory then."""
+        if self.plan.python:
+            if config.backend is Backend.CUDA:
+                raise ValueError(
+                    f"transforms: {self.plan.python[0]!r} runs in Python, on batches in host "
+                    "memory: set config.backend to 'host', or call it on the batches"
+                )
+            config = dataclasses.replace(config, backend=Backend.HOST)
         if not self.plan.pipeline:
             return config
-        if config.backend is Backend.CUDA:
-            raise ValueError(
-                "transforms: a pipeline on a device cannot run recipes yet: set config.backend to "
-                "'host', or call them on the batches"
-            )
         fields = config.fields
         first = fields[0] if fields else config
         shape, dtype = shape_of(config), first.dtype
@@ -160,8 +163,7 @@ class Fused:
             if mode == "constant":
                 changes["pad_value"] = value
         boxes = config.max_boxes_per_sample or len(fields) or 1
-        # Until a device runs recipes, 'auto' is the host.
-        whole = {"augment": True, "backend": Backend.HOST, "max_boxes_per_sample": boxes}
+        whole = {"augment": True, "max_boxes_per_sample": boxes}
         if fields:
             return dataclasses.replace(
                 config, fields=[dataclasses.replace(fields[0], **changes), *fields[1:]], **whole

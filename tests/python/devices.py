@@ -41,12 +41,16 @@ class Gpu:
         return wavetrain.Pipeline(config(**{**plain, **changes}))
 
     def values(self, batch: wavetrain.Batch) -> numpy.ndarray:
+        """What lies in device memory, if that is float32."""
+        return self.bytes(batch).view("f4").reshape(batch.info.shape)
+
+    def bytes(self, batch: wavetrain.Batch) -> numpy.ndarray:
         """What lies in device memory."""
         info = batch.info
-        floats = numpy.empty(info.shape, "f4")
+        made = numpy.empty(info.bytes, "u1")
         source, size = ctypes.c_uint64(info.device_ptr), ctypes.c_size_t(info.bytes)
-        self("cuMemcpyDtoH_v2", ctypes.c_void_p(floats.ctypes.data), source, size)
-        return floats
+        self("cuMemcpyDtoH_v2", ctypes.c_void_p(made.ctypes.data), source, size)
+        return made
 
     def found_nothing(self) -> None:
         text = ctypes.create_string_buffer(4096)

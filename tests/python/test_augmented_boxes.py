@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 import statistics
 
 import ml_dtypes
 import numpy as np
 import pytest
 import zarr
+from devices import Gpu
 
 import wavetrain
 from wavetrain import Augment, Box, Column, Config, Erase, Field, Pipeline, Sample
@@ -75,19 +78,31 @@ def bits(array: np.ndarray) -> np.ndarray:
 
 
 def stream(boxes, shape, dtype="f32", **settings) -> np.ndarray:
-    """The batch of samples of one box each."""
+    """The batch of samples of one box each, which a simulated driver gives too if there is one."""
     config = Config(
         samples_per_batch=len(boxes),
         fields=[Field("x", shape, dtype, **settings.pop("field", {}))],
         augment=True,
         **settings,
     )
+    with one_batch(config, boxes) as batch:
+        made = np.array(batch, copy=True) if dtype != "bf16" else bf16_of(batch)
+    if driver := os.environ.get("SIMULATED_DRIVER"):
+        gpu = Gpu(driver)
+        on_device = dataclasses.replace(config, backend="cuda", device=0, cuda_driver=driver)
+        with one_batch(on_device, boxes) as batch:
+            assert (gpu.bytes(batch) == made.view("u1").reshape(-1)).all()
+        gpu.found_nothing()
+    return made
+
+
+@contextlib.contextmanager
+def one_batch(config: Config, boxes):
     with Pipeline(config) as pipeline:
         pipeline.push(Sample(boxes=[box]) for box in boxes)
         pipeline.flush()
         with pipeline.pop() as batch:
-            made = np.array(batch, copy=True) if dtype != "bf16" else bf16_of(batch)
-    return made
+            yield batch
 
 
 def bf16_of(batch) -> np.ndarray:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import zarr
+from devices import Gpu
 
 from wavetrain import Box, Column, Config, DataLoader, Field, Sample
 from wavetrain.augment import (
@@ -221,18 +224,46 @@ def test_what_does_not_go_together_names_the_fix(images):
             Config(samples_per_batch=1, fields=[FIELDS[1], FIELDS[0]]),
             "one box for the field 'y'|boxes of 0 axes",
         ),
-        (
-            Config(
-                samples_per_batch=1,
-                backend="cuda",
-                fields=[Field("x", (3, 28, 28), "f32"), FIELDS[1]],
-            ),
-            "cannot run recipes yet",
-        ),
     ]
-    for config, text in wrong[:3] + wrong[4:]:
+    for config, text in wrong[:3]:
         with pytest.raises(ValueError, match=text):
             DataLoader(dataset, 4, transforms=filters, config=config)
+
+
+def test_what_runs_in_python_takes_batches_of_the_host(images):
+    path, array = images
+    after = [to_float(), lambda xb, yb: (xb + 1, yb)]
+    given = dataclasses.replace(CONFIG, backend="cuda")
+    with pytest.raises(ValueError, match=r"lambda.* runs in Python.*'host'"):
+        DataLoader(Images(path, (3, 32, 32)), BATCH, transforms=after, config=given)
+    given = dataclasses.replace(CONFIG, backend="auto")
+    with DataLoader(Images(path, (3, 32, 32)), BATCH, transforms=after, config=given) as loader:
+        assert len(loader.plan.pipeline) == len(loader.plan.python) == 1
+        xb, _ = next(iter(loader))
+        assert (xb == expected(array, after, loader, range(BATCH), 0)).all()
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_device_gives_what_the_host_gives(images, name, simulated_driver):
+    path, array = images
+    filters = LISTS[name]()
+    gpu = Gpu(simulated_driver)
+    shape = (3, 24, 24) if name == "erased" else (3, 32, 32)
+    config = Config(
+        samples_per_batch=1,
+        sample_shape=shape,
+        backend="cuda",
+        device=0,
+        cuda_driver=gpu.path,
+    )
+    dataset = Images(path, (3, 32, 32))
+    with DataLoader(dataset, BATCH, seed=5, transforms=filters, config=config) as loader:
+        assert loader.plan.pipeline and not loader.plan.python
+        for batch in loader:
+            with batch:
+                tags, found = [*batch.info.tags], gpu.values(batch)
+            assert (found == expected(array, filters, loader, tags, 5)).all()
+    gpu.found_nothing()
 
 
 def test_recipes_behind_another_callable_run_in_python(images):
