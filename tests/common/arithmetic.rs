@@ -72,6 +72,22 @@ impl Arithmetic {
         Arithmetic { channels, channel_axis, scale, bias, clamp, noise, erase, pad_goes_through }
     }
 
+    /// As many words as there may be: every step, and most boxes with a value of each channel. One
+    /// of the axes has 64 places.
+    pub fn longest(dice: &mut Dice, extents: &[u64]) -> Arithmetic {
+        let channel_axis = extents.iter().position(|extent| *extent == 64).expect("it has one");
+        let [scale, bias] = [0; 2].map(|_| numbers(dice, 64));
+        let erase = (0..8).map(|number| {
+            let begin = extents.iter().map(|extent| extent * number / 10).collect();
+            let end = extents.iter().map(|extent| extent * (number + 3) / 10).collect();
+            (begin, end, numbers(dice, 64))
+        });
+        let erase = erase.collect();
+        let (clamp, noise) = (Some((-1e30, 1e30)), (2.5, 99));
+        let (channels, pad_goes_through) = (64, true);
+        Arithmetic { channels, channel_axis, scale, bias, clamp, noise, erase, pad_goes_through }
+    }
+
     /// The boxes that are erased.
     pub fn erasures(&self) -> Vec<Erasure<'_>> {
         let erasure = |(begin, end, values)| Erasure { begin, end, values };

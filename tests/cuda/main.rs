@@ -3,6 +3,7 @@
 //! Where `WAVETRAIN_TEST_DRIVER` names another driver, what of consumer and streams needs no
 //! simulator runs on that, and the rest skips itself.
 
+mod augmented;
 mod cases;
 #[path = "../common/mod.rs"]
 mod common;
