@@ -35,7 +35,7 @@ const UNNEEDED: [&str; 6] = [
 ];
 
 /// Entries that give something back. One that fails keeps what it had, and nobody can change that.
-const GIVING_BACK: [&str; 6] = [
+pub const GIVING_BACK: [&str; 6] = [
     "cuEventDestroy_v2",
     "cuStreamDestroy_v2",
     "cuModuleUnload",
