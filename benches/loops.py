@@ -80,7 +80,7 @@ SCALE, BIAS = 1 / (255 * STD), -np.array(CIFAR10_MEAN, "f4").reshape(3, 1, 1) / 
 
 def recipe_of(images, order, corners, flips):
     """A batch of the recipe in numpy: each step over the whole batch, one multiplication and one
-    addition for to_float and normalize, in place. Of five ways to write it this is the fastest."""
+    addition for to_float and normalize, in place. Of three ways to write it this is the fastest."""
     edges = [(0, 0), (0, 0), (PAD, PAD), (PAD, PAD)]
     windows = sliding_window_view(np.pad(images[order], edges, mode="reflect"), SHAPE[1:], (2, 3))
     y, x = corners.T
