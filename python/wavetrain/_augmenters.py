@@ -188,6 +188,7 @@ class RandomAffine(Recipe):
     """See `random_affine`."""
 
     kind = "random_affine"
+    maps = True
 
     def __init__(
         self,

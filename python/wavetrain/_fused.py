@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from wavetrain import _augmented, _native
+from wavetrain._affine import AXES_MAX, Affine
 from wavetrain._augmented import Augment
 from wavetrain._config import Backend, Config, Dtype, Field
 from wavetrain._info import array_info
@@ -42,6 +43,18 @@ class Given(Augment):
 
     def native(self) -> tuple[_native.Augment, Any]:
         return self.made  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class GivenMap(Affine):
+    """A map that recipes made, as the library has it."""
+
+    made: _native.Affine
+
+    def __init__(self, struct: _native.Affine) -> None:
+        object.__setattr__(self, "made", struct)
+
+    def native(self, rank: int) -> _native.Affine:
+        return self.made
 
 
 class Picture(NamedTuple):
@@ -114,7 +127,7 @@ class Fused:
         self.names = names
         picture = picture_of(given, self.field, files)
         self.shape, self.dtype = picture
-        recipes, rest = split(transforms, self.shape, self.dtype)
+        recipes, rest = split(transforms, self.shape, self.dtype, maps=isinstance(given, Sample))
         self.plan = Plan(recipes, rest)
         self.made: tuple[int, ...] = self.shape
         for recipe in recipes:
@@ -127,12 +140,18 @@ class Fused:
 
     def config(self, config: Config) -> Config:
         """Of the pipeline: with room, padding and the shape that the recipes make. What runs in
-        Python takes arrays of numpy, so batches are in host memory then."""
-        if self.plan.python:
+        Python takes arrays of numpy, and maps are not built for a device, so batches are in host
+        memory then."""
+        maps = [recipe for recipe in self.plan.pipeline if recipe.maps]
+        hosted: list[Any] = [*self.plan.python, *maps]
+        if hosted:
             if config.backend is Backend.CUDA:
+                where = (
+                    "in Python, on batches in host memory" if self.plan.python else "on the host"
+                )
                 raise ValueError(
-                    f"transforms: {self.plan.python[0]!r} runs in Python, on batches in host "
-                    "memory: set config.backend to 'host', or call it on the batches"
+                    f"transforms: {hosted[0]!r} runs {where}: set config.backend to 'host', or call "
+                    "it on the batches"
                 )
             config = dataclasses.replace(config, backend=Backend.HOST)
         if not self.plan.pipeline:
@@ -197,23 +216,40 @@ class Fused:
         rank = len(self.shape)
         front = len(box.aabb) - rank
         extents = tuple(end - begin for begin, end in box.aabb[front:])
-        is_plain = not (box.step or box.at or box.axes or box.augment) and box.array is None
+        has_more = box.step or box.at or box.axes or box.augment or box.affine
+        is_plain = not has_more and box.array is None
         if extents != self.shape or not is_plain:
             raise ValueError(
-                "transforms: recipes take boxes of one shape, without step, at, axes, array and "
-                f"augment (got {box})"
+                "transforms: recipes take boxes of one shape, without step, at, axes, array, "
+                f"augment and affine (got {box})"
             )
         target = made.targets[number]
         moves = zip(box.aabb[front:], target.begin[:rank], target.end[:rank])
         aabb = [(base + begin, base + end) for (base, _), begin, end in moves]
         steps = [each or 1 for each in target.step[:rank]]
+        affine = self.affine(box, made.affines[number], aabb)
         return Box(
             box.uri,
             [*box.aabb[:front], *aabb],
             box.field,
             step=[1] * front + steps,
             augment=Given(made.augments[number], made),
+            affine=affine,
         )
+
+    def affine(self, box: Box, made: Any, aabb: list[tuple[int, int]]) -> Affine | None:
+        """The map of a box, if recipes made one of the box's own elements. aabb: of the last axes;
+        those that are mapped get the extents of the output."""
+        if not made.rank:
+            return None
+        struct, front = _native.Affine.from_buffer_copy(made), len(box.aabb) - len(self.shape)
+        axes: list[int] = [*made.axes[: made.rank]]
+        for row, axis in enumerate(axes):
+            base, (begin, end) = box.aabb[front + axis][0], aabb[axis]
+            struct.axes[row] = front + axis
+            struct.matrix[row][AXES_MAX] += base
+            aabb[axis] = begin - base, end - base
+        return GivenMap(struct)
 
     def table(self, given: Any, places: Sequence[Place]) -> Any:
         """The same of what a data set answers for many."""

@@ -419,10 +419,15 @@ def apply_filters(
 
 
 def split(
-    transforms: FilterFn | Iterable[FilterFn], shape: Sequence[int], dtype: Any = "f4"
+    transforms: FilterFn | Iterable[FilterFn],
+    shape: Sequence[int],
+    dtype: Any = "f4",
+    *,
+    maps: bool = True,
 ) -> tuple[list[Recipe], list[FilterFn]]:
     """The recipes at the beginning of a list that a pipeline can run as one pass, and the filters
-    that are left for Python. shape [C, H, W], dtype: of a sample of the source.
+    that are left for Python. shape [C, H, W], dtype: of a sample of the source. maps: random_affine
+    may be among the first, whose boxes then have a map; a table has none.
 
     `apply_filters` of the second list makes the same of what the first one made as of both lists:
     recipes have the names here that they have in the whole list.
@@ -430,7 +435,7 @@ def split(
     filters = filters_of(transforms)
     first: list[Recipe] = []
     for each in filters:
-        if not isinstance(each, Recipe) or isinstance(each, RandomAffine):
+        if not isinstance(each, Recipe) or (each.maps and not maps):
             break
         if len(passes([*first, each], shape_from(shape), dtype)) > 1:
             break

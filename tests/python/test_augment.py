@@ -681,7 +681,8 @@ def test_split_takes_what_one_pass_can_do():
         ([*default, random_erase()], 5),
         ([*default, own, random_erase()], 4),
         ([own, *default], 0),
-        ([random_affine(10), *default], 0),
+        ([random_affine(10), *default], 1),
+        ([horizontal_flip(), random_affine(10), to_float(), normalize(1, 2)], 4),
         ([cutout(), random_crop(2, 16)], 1),
         ([gaussian_noise(1), horizontal_flip()], 1),
         ([gaussian_noise(1), normalize(0, (1, 2, 3))], 1),
@@ -697,6 +698,9 @@ def test_split_takes_what_one_pass_can_do():
         ([], 0),
     ):
         first, rest = split(filters, (3, 32, 32), "u1")
+        if any(kind == "random_affine" for kind in kinds(first)):
+            without, _ = split(filters, (3, 32, 32), "u1", maps=False)
+            assert kinds(without) == kinds(first)[: kinds(first).index("random_affine")]
         assert (len(first), len(first) + len(rest)) == (count, len(filters)), kinds(filters)
         x = pictures("u1", shape=(3, 32, 32))
         parts = made(rest, made(first, x))

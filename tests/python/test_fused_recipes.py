@@ -9,7 +9,7 @@ import pytest
 import zarr
 from devices import Gpu
 
-from wavetrain import Box, Column, Config, DataLoader, Field, Sample
+from wavetrain import Box, Column, Config, DataLoader, Field, Sample, _pixels
 from wavetrain.augment import (
     apply_filters,
     clamp,
@@ -19,6 +19,7 @@ from wavetrain.augment import (
     gaussian_noise,
     horizontal_flip,
     normalize,
+    random_affine,
     random_crop,
     random_erase,
     to_float,
@@ -79,6 +80,17 @@ LISTS = {
         clamp(-1, 1.5),
     ],
     "noise": lambda: [to_float(), normalize(0.5, 0.25), gaussian_noise(0.1)],
+    "linear": lambda: [
+        horizontal_flip(),
+        random_affine(40, (0.8, 1.4), 0.2, 0.2),
+        normalize(5, 50),
+    ],
+    "nearest": lambda: [
+        random_affine(180, filter="nearest", pad_value=3),
+        to_float(),
+        color_jitter(brightness=0.1, contrast=0.2),
+    ],
+    "reflected": lambda: [random_affine(90, pad_mode="reflect"), gaussian_noise(0.5), clamp(0, 99)],
 }
 CONFIG = Config(samples_per_batch=1, sample_shape=(3, 32, 32))
 FIELDS = [Field("x", (3, 32, 32), "f32"), Field("y", (), "i64")]
@@ -147,6 +159,48 @@ def test_labels_travel_and_what_python_runs_comes_out_as_a_pair(images, dataset)
                 same = [n for n in range(COUNT) if (made[n] == row).all()]
                 assert len(same) == 1 and same[0] % 10 + 1 == label
     assert len(calls) > 5
+
+
+def test_a_table_has_no_map_and_python_runs_it(images):
+    path, _ = images
+    filters = [random_affine(40, seed=1), to_float()]
+    config = Config(samples_per_batch=BATCH, fields=FIELDS)
+    plans = []
+    for dataset in (Labelled, Table):
+        with DataLoader(dataset(path, (3, 32, 32)), config=config, transforms=filters) as loader:
+            plans.append(loader.plan)
+    assert plans == [(filters, []), ([], filters)]
+
+
+def test_a_map_reads_past_its_box_in_a_larger_array(tmp_path):
+    """As a crop's padding does; and its axes are those of the array."""
+    array = np.random.default_rng(2).integers(0, 999, (2, 40, 48), dtype="u2")
+    np.save(tmp_path / "planes.npy", array)
+
+    class Boxes:
+        def __len__(self):
+            return 6
+
+        def __getitem__(self, index):
+            at = 4 + 2 * index
+            box = [(index % 2, index % 2 + 1), (at, at + 16), (at + 3, at + 19)]
+            return Sample(str(tmp_path / "planes.npy"), box, index)
+
+    recipe = random_affine(30, (0.9, 1.1), name="turn", seed=9)
+    config = Config(samples_per_batch=6, sample_shape=(16, 16), dtype="f32")
+    with DataLoader(Boxes(), config=config, transforms=[recipe]) as loader:
+        (batch,) = loader
+        made, places = np.array(batch, copy=True), loader.places
+        batch.release()
+    for index, (place, picture) in enumerate(zip(places, made)):
+        spec = recipe.augment(place.epoch, place.position, (16, 16))
+        at = 4 + 2 * index
+        rows = tuple(
+            (*row[:3], row[3] + base) for row, base in zip(spec.affine.matrix, (at, at + 3))
+        )
+        spec = dataclasses.replace(spec, affine=dataclasses.replace(spec.affine, matrix=rows))
+        wanted = _pixels.resampled(array[index % 2], spec).astype("f4")
+        assert (picture.view("u4") == wanted.view("u4")).all()
 
 
 def test_the_same_pictures_at_another_world_and_after_a_resume(images):
