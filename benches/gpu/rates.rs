@@ -9,13 +9,15 @@ use crate::gpu::Gpu;
 use crate::row;
 use crate::sim::{Wave, WaveBytes};
 use wavetrain::assemble::SampleBox;
+use wavetrain::assemble::augment::Change;
 use wavetrain::assemble::axis::PadMode;
+use wavetrain::assemble::changes::UnitChange;
 use wavetrain::assemble::units::{ChunkData, DeviceSample, Filter, chunk_piece, copy_blocks};
 use wavetrain::assemble::{Target, scatter};
 use wavetrain::base::arena::Claim;
 use wavetrain::cuda::Stream;
 use wavetrain::cuda::handles::DevicePointer;
-use wavetrain::records::{BoxShape, ChunkBytes, Dtype};
+use wavetrain::records::{AugmentHead, AugmentWords, BoxShape, ChunkBytes, Dtype};
 use wavetrain::simd::FloatEnvironment;
 
 /// How much is measured.
@@ -93,9 +95,11 @@ struct Work {
     /// Where the boxes begin in the array, along every axis.
     begin: i64,
     filter: Filter,
+    /// Every step of arithmetic on the elements.
+    is_augmented: bool,
 }
 
-const WORKS: [Work; 6] = [
+const WORKS: [Work; 7] = [
     Work::plain("assemble u16 to f32, aligned", Dtype::U16, Dtype::F32, 0),
     Work::plain("assemble u16 to f32, unaligned", Dtype::U16, Dtype::F32, 5),
     Work::plain("assemble u8 to bf16", Dtype::U8, Dtype::Bf16, 0),
@@ -105,11 +109,15 @@ const WORKS: [Work; 6] = [
         filter: Filter::Bytes,
         ..Work::plain("assemble byte-shuffled u16 to f32", Dtype::U16, Dtype::F32, 0)
     },
+    Work {
+        is_augmented: true,
+        ..Work::plain("assemble u16 to f32, augmented", Dtype::U16, Dtype::F32, 0)
+    },
 ];
 
 impl Work {
     const fn plain(name: &'static str, source: Dtype, target: Dtype, begin: i64) -> Work {
-        Work { name, source, target, begin, filter: Filter::None }
+        Work { name, source, target, begin, filter: Filter::None, is_augmented: false }
     }
 }
 
@@ -124,6 +132,17 @@ const SMALL_BOX: [i64; 3] = [8, 32, 32];
 
 /// Bytes of a filtered block.
 const FILTERED_BYTES: usize = 32 << 10;
+
+/// Scale, bias, noise, clamp, and an erased box.
+fn words(extents: &[u64]) -> AugmentWords {
+    let (clamp, noise) = (Some((-1e4, 1e4)), (2.5, 7));
+    let head = AugmentHead { channels: 1, clamp, noise, ..AugmentHead::default() };
+    let mut words = AugmentWords::default();
+    assert!(words.begin(&head, extents.len(), [0.5].into_iter(), [-3.0].into_iter()));
+    let end: Vec<u64> = extents.iter().map(|extent| extent / 2).collect();
+    assert!(words.erase(&vec![1; extents.len()], &end, [7.0].into_iter()));
+    words
+}
 
 /// A wave, what it reads and writes of elements, and what it must make of poison.
 struct Told {
@@ -157,6 +176,12 @@ impl Work {
         let end: Vec<i64> = shape.iter().map(|extent| self.begin + extent).collect();
         let box_shape = BoxShape::forward(&case.begins[0], &end);
         let strides = box_shape.strides(end.len(), case.cast.target_bytes());
+        let places = shape.map(|extent| extent as u64);
+        let words = if self.is_augmented { words(&places) } else { AugmentWords::default() };
+        let source = (self.source, self.source.bytes());
+        let change = words.view().map(|augment| {
+            Change::new(augment, source, (&places, self.target), false).expect("floats")
+        });
         let sample = || SampleBox {
             record: &case.record,
             cast: case.cast,
@@ -169,11 +194,12 @@ impl Work {
         let mut expected = vec![POISON; (samples * sample_bytes) as usize];
         for (number, target) in expected.chunks_mut(sample_bytes as usize).enumerate() {
             let address = number as u64 * sample_bytes;
-            let device =
-                DeviceSample { sample: sample(), dtype: self.target, address, change: None };
+            let (sample, dtype) = (sample(), self.target);
+            let unit_change = change.and_then(|change| UnitChange::new(&change, &sample));
+            let device = DeviceSample { sample, dtype, address, change: unit_change };
             for origin in origins(&extents, &chunk_shape) {
                 let chunk = random.bytes(case.record.chunk_bytes as usize);
-                let mut host = Target { sample: sample(), claim: Claim::on(target), change: None };
+                let mut host = Target { sample, claim: Claim::on(target), change };
                 scatter(&mut host, &origin, &ChunkBytes { bytes: &chunk, first: 0 });
                 self.add(&mut wave, &device, &origin, &chunk);
             }
