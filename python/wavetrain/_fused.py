@@ -150,8 +150,8 @@ class Fused:
                     "in Python, on batches in host memory" if self.plan.python else "on the host"
                 )
                 raise ValueError(
-                    f"transforms: {hosted[0]!r} runs {where}: set config.backend to 'host', or call "
-                    "it on the batches"
+                    f"transforms: {hosted[0]!r} runs {where}: set config.backend to 'host', or "
+                    "call it on the batches"
                 )
             config = dataclasses.replace(config, backend=Backend.HOST)
         if not self.plan.pipeline:

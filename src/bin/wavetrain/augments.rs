@@ -23,7 +23,6 @@ The file of --augment, of which each member may be left out:
 Members mean what those of wavetrain_augment do in wavetrain.h, and work in its order. A number may
 be a list of one for each channel (\"values\" of an erased box); null is no limit. With --fields the
 file is an object of such objects by the names of fields; boxes of other fields are cast alone.
-Batches are made on the host, unless --backend is given.
 ";
 
 const KEYS: [&str; 7] =
@@ -51,13 +50,9 @@ pub fn read_by_field(path: &Path, names: &[String]) -> Outcome<Vec<Option<Augmen
     parsed(path, by_name)
 }
 
-/// Takes the path of the flag from the parser, and sets what a config needs for it. A device does
-/// no arithmetic yet: another --backend has to be given.
+/// Takes the path of the flag from the parser, and sets what a config needs for it.
 pub fn take(flags: &mut ConfigFlags, parser: &mut lexopt::Parser) -> Outcome<PathBuf> {
     flags.config.augment = 1;
-    if !flags.is_given("backend") {
-        flags.set_text("backend", "host")?;
-    }
     Ok(PathBuf::from(parser.value()?))
 }
 
