@@ -77,6 +77,12 @@ export CARGO_ENCODED_RUSTFLAGS CFLAGS
 set -- --cfg wavetrain_archive -C llvm-args=-inline-threshold=35
 test -z "${PANIC_TEXTS:-}" || set -- "$@" --cfg wavetrain_panic_texts
 test -z "${HOST_ONLY:-}" || set -- "$@" --cfg wavetrain_host_only
+# Two that run at a time write one file: each has it to itself until it has linked.
+mkdir -p "$target"
+if command -v flock >/dev/null; then
+    exec 9>"$target/archive.lock"
+    flock 9
+fi
 (cd "$root" && CC=$cc "$cargo" rustc --quiet --locked --package wavetrain --lib \
     --crate-type staticlib --profile archive --target-dir "$target" -- "$@") ||
     fail "cargo could not build the library"
@@ -89,6 +95,8 @@ test -s "$work/keep" || fail "$raw defines no wavetrain_* function"
 sed 's/^/-u /' "$work/keep" >"$work/options"
 "$ld" -r -T "$root/tools/fold.ld" --gc-sections --force-group-allocation "@$work/options" \
     --whole-archive "$raw" --no-whole-archive -o "$work/all.o"
+raw_bytes=$(wc -c <"$raw" | tr -d ' ')
+exec 9>&-
 
 test -z "${UNSTRIPPED:-}" || cp "$work/all.o" "$UNSTRIPPED"
 
@@ -130,4 +138,4 @@ bytes() {
     wc -c <"$1" | tr -d ' '
 }
 echo "$out/lib$prefix.a: $(bytes "$out/lib$prefix.a") bytes," \
-    "$(wc -l <"$work/keep" | tr -d ' ') functions (cargo's: $(bytes "$raw") bytes)"
+    "$(wc -l <"$work/keep" | tr -d ' ') functions (cargo's: $raw_bytes bytes)"
