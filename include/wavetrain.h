@@ -500,8 +500,8 @@ enum {
  *     x[a] = matrix[a][0] * i + matrix[a][1] * j + matrix[a][2] * k + matrix[a][3]
  *
  * where only the first `rank` rows, columns and indices are there. Place p and voxel p are centres.
- * The other axes are copied as of any box; with pad_mode constant they must lie inside of the array.
- * pad_mode of the field has the voxels outside along the mapped ones.
+ * The other axes are copied as of any box; with pad_mode constant they must lie inside of the
+ * array. pad_mode of the field has the voxels outside along the mapped ones.
  *
  * Each entry of the matrix is rounded once, to the nearest multiple of 2^-32, ties to even; x is
  * exact from there on. An entry, or a coordinate relative to the first voxel that is read, of 2^31
@@ -527,16 +527,34 @@ enum {
  * all boxes that share it, into memory of config.max_resample_bytes. A box that reads more is
  * WAVETRAIN_BUDGET at pop, of its sample alone.
  *
+ * The uri may name an OME-NGFF image, in the versions that #level= reads. The matrix leads to
+ * voxels of its level 0, whichever level is read: the given one, or with level -1 the coarsest that
+ * is fine enough. Such a level has voxels that are, along each mapped axis, no longer than the
+ * Euclidean norm of the factors of that row, times 1 + 1e-6 for rounding. If no level is fine
+ * enough, or if the image gives no scales, that is level 0. With has_units = 1 the matrix leads to
+ * physical units. Each entry of row a becomes one of the level, in double, with its scale s and
+ * translation t along axes[a], and with s0 and t0 of level 0:
+ *
+ *     factor:  matrix[a][b] * s0 / s                  units:  matrix[a][b] / s
+ *     term:    (matrix[a][3] * s0 + t0 - t) / s       units:  (matrix[a][3] - t) / s
+ *
+ * Level 0 without units has the matrix as it is. begin, end and step of a copied axis are in voxels
+ * of the level that is read; its scale and translation there must be those of level 0. If they are
+ * not, or if an entry is then not finite, the sample is WAVETRAIN_INVALID at pop. It is
+ * WAVETRAIN_UNSUPPORTED if a level above 0 or has_units needs a scale that the image does not give,
+ * WAVETRAIN_NOT_FOUND if there is no such level. A uri that names an array has level 0 alone, and
+ * no units: all else is WAVETRAIN_INVALID at pop.
+ *
  * A tensor, a uri with #level= or #scale=, and read_into have no map. On a device push is
- * WAVETRAIN_UNSUPPORTED, and so are level above 0 and has_units: they are not built yet. */
+ * WAVETRAIN_UNSUPPORTED: it is not built yet. */
 typedef struct wavetrain_affine {
     size_t struct_size;
     uint32_t rank;       /* 1 to 3 axes are mapped */
     uint32_t axes[3];    /* which of the array, each once */
-    double matrix[3][4]; /* output place to voxel */
+    double matrix[3][4]; /* output place to voxel of level 0, or to physical units */
     uint32_t filter;     /* WAVETRAIN_NEAREST or WAVETRAIN_LINEAR */
-    int32_t level;       /* -1, or 0 */
-    uint32_t has_units;  /* 0 */
+    int32_t level;       /* of the image; -1: the coarsest that is fine enough */
+    uint32_t has_units;  /* 0 or 1: the matrix leads to physical units of the image */
     uint32_t reserved;   /* 0 */
 } wavetrain_affine;
 

@@ -356,6 +356,16 @@ struct affine : wavetrain_affine {
             matrix[row][3] = rows[row][N];
         }
     }
+    /* The level of an OME-NGFF image that is read; else the coarsest that is fine enough. */
+    affine &at_level(std::int32_t number) noexcept {
+        level = number;
+        return *this;
+    }
+    /* The matrix leads to physical units of the image, not to voxels of its level 0. */
+    affine &in_units() noexcept {
+        has_units = 1;
+        return *this;
+    }
 };
 static_assert(sizeof(affine) == sizeof(wavetrain_affine), "it adds nothing to the C struct");
 

@@ -31,6 +31,10 @@ class Affine:
         axes: which axes of the array are mapped; None: the last ones.
         filter: "linear", between the two voxels of each axis, for fields of f32, bf16 and f16; or
             "nearest", the voxel floor(v + 1/2), for labels and all else.
+        level: which level of an OME-NGFF image is read, if the uri of the box names that; None: the
+            coarsest whose voxels are no longer than the steps of the map. The matrix leads to
+            voxels of level 0 whatever level is read.
+        units: the matrix leads to physical units of the image, not to voxels.
 
     wavetrain.h has the arithmetic: it is one of whole numbers as far as it decides what is read, so
     an image and its labels with one map never part.
@@ -46,6 +50,8 @@ class Affine:
     matrix: tuple[tuple[float, ...], ...]
     axes: tuple[int, ...] | None = None
     filter: str = "linear"
+    level: int | None = None
+    units: bool = False
 
     def __init__(
         self,
@@ -53,6 +59,8 @@ class Affine:
         axes: Iterable[int] | None = None,
         *,
         filter: str = "linear",
+        level: int | None = None,
+        units: bool = False,
     ) -> None:
         keep = object.__setattr__
         rows = [tuple(float(each) for each in row) for row in cast("Iterable[Any]", matrix)]
@@ -78,6 +86,11 @@ class Affine:
         if filter not in FILTERS:
             raise ValueError(f"filter must be 'linear' or 'nearest' (got {filter!r})")
         keep(self, "filter", filter)
+        if level is not None:
+            keep(self, "level", _border.whole("level", level, 0, 2**31 - 1))
+        if not isinstance(cast("object", units), bool):
+            raise TypeError(f"units must be True or False (got {short(units)})")
+        keep(self, "units", units)
 
     def native(self, rank: int) -> _native.Affine:
         """As the library takes it, for a box of so many axes."""
@@ -85,11 +98,12 @@ class Affine:
         if self.axes is None and size > rank:
             raise ValueError(f"affine has a matrix of {size} rows, but the box has {rank} axes")
         axes = tuple(range(rank - size, rank)) if self.axes is None else self.axes
-        made = _native.Affine(struct_size=ctypes.sizeof(_native.Affine), rank=size, level=-1)
+        made = _native.Affine(struct_size=ctypes.sizeof(_native.Affine), rank=size)
         made.axes[:size] = axes
         for target, row in zip(made.matrix, self.matrix):
             target[:size], target[AXES_MAX] = row[:-1], row[-1]
-        made.filter = FILTERS[self.filter]
+        made.filter, made.has_units = FILTERS[self.filter], self.units
+        made.level = -1 if self.level is None else self.level
         return made
 
 

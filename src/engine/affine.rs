@@ -1,7 +1,7 @@
 //! Whether a map from the places of a box to voxels can be one.
 //!
 //! In: a request whose places are known. Out: nothing, or what is wrong with the map; what depends
-//! on the array is for the planner.
+//! on the array, or on the level of an image, is for the planner.
 
 use crate::base::status::{Status, Why};
 use crate::engine::Engine;
@@ -46,7 +46,10 @@ impl Engine {
             return Err(fail!(why, Invalid, "{of}{text}, not {name}: {way_out}, or take nearest"));
         }
         let places = mapped_places(&affine, request, why)?;
-        Map::check(affine.rank as usize, &affine.matrix, &places, filter)
+        let rank = affine.rank as usize;
+        // Units may be of any length: the planner checks the map that leads to voxels.
+        let checked = if affine.has_units { Map::check_numbers } else { Map::check };
+        checked(rank, &affine.matrix, &places, filter)
             .map_err(|fault| fail!(why, Invalid, "affine: {fault}"))
     }
 }
@@ -59,10 +62,6 @@ fn check_level(affine: &Affine, request: &Request, why: &mut Why) -> Result<(), 
     if split_selection(uri).is_some() {
         let text = "affine: the map chooses the level: leave out what begins with # in the uri";
         return Err(fail!(why, Invalid, "{text}"));
-    }
-    if level > 0 || affine.has_units {
-        let name = if level > 0 { "level above 0" } else { "has_units" };
-        return Err(fail!(why, Unsupported, "affine: {name} is not built yet"));
     }
     Ok(())
 }

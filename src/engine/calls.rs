@@ -6,6 +6,8 @@
 
 use crate::base::arena::Region;
 use crate::base::cache::hash_bytes;
+use crate::base::indexes::ArraySlot;
+use crate::base::limits::GROUP_LEVELS_MAX;
 use crate::base::status::{Failure, Status, Why};
 use crate::base::text::Uri;
 use crate::batch::slots::SlotState;
@@ -20,9 +22,11 @@ use crate::jobs::lease::drop_retired;
 use crate::jobs::release::{accept_event, give_slot_back, no_such_batch, note_consumer};
 use crate::jobs::tensors::check_field;
 use crate::os::sink::Level;
+use crate::records::write_level_name;
 use crate::setup::config::POP_TIMEOUT;
 use crate::state::claims::popped_samples;
 use crate::state::lock::Condition;
+use crate::state::shared::Shared;
 use crate::state::{Life, State};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -410,10 +414,15 @@ impl Engine {
         // The uri may stand for another one, of which the array is.
         let found = [state.arrays.find(name, hash), state.arrays.find_target(name, hash)];
         for array in found.into_iter().flatten() {
-            let id = state.arrays.id(array);
-            state.arrays.forget(array);
-            state.chunks.invalidate(|key| key.array_id == id);
-            state.files.forget_array(Some(id), |open| shared.store.close(open));
+            forget_array(shared, state, array);
+        }
+        // Boxes with a map may know it as an image.
+        let (mut name, mut level) = (Uri::new(), 0);
+        while level < GROUP_LEVELS_MAX as u32 && write_level_name(uri.as_str(), level, &mut name) {
+            let (name, hash) = (name.as_bytes(), hash_bytes(name.as_bytes()));
+            let found = [state.arrays.find(name, hash), state.arrays.find_target(name, hash)];
+            found.into_iter().flatten().for_each(|array| forget_array(shared, state, array));
+            level += 1;
         }
         Ok(())
     }
@@ -435,6 +444,14 @@ impl Engine {
         let held = || Failure::because(Status::Starved, &starved_text(&state, self.shared));
         failure.or_else(|| is_held.then(held))
     }
+}
+
+/// Forgets an array and its chunks.
+fn forget_array(shared: &Shared, state: &mut State, array: ArraySlot) {
+    let id = state.arrays.id(array);
+    state.arrays.forget(array);
+    state.chunks.invalidate(|key| key.array_id == id);
+    state.files.forget_array(Some(id), |open| shared.store.close(open));
 }
 
 /// Those who wait in push, pop, read_into or reset are to look.

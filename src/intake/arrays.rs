@@ -26,8 +26,10 @@ use crate::base::math::index;
 use crate::base::status::{Failure, Status, Why};
 use crate::base::text::Uri;
 use crate::base::version::Version;
+use crate::intake::spelled::ASKS_MAX;
+pub use crate::intake::spelled::Spelled;
 use crate::intake::target::Target;
-use crate::records::{ArrayRecord, Spelling};
+use crate::records::{ArrayRecord, Placement};
 
 /// How the metadata of an array stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,23 +63,6 @@ impl ArrayState {
         }
     }
 }
-
-/// Whether an array's files are named as its document says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Spelled {
-    /// None was found yet, and so many absent ones may still be asked for in another spelling.
-    Unknown {
-        /// So many.
-        asks_left: u32,
-    },
-    /// One was found, or nothing contradicts it.
-    AsItSays,
-    /// All are named otherwise: so.
-    Otherwise(Spelling),
-}
-
-/// Absent files of an array that are asked for in another spelling if no folder can be listed.
-const ASKS_MAX: u32 = 64;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -129,6 +114,8 @@ pub struct Arrays {
     pub uris: Table<Uri>,
     /// Targets of aliases.
     targets: &'static mut [Target],
+    /// Where the levels lie that aliases are; none if no box has a map.
+    placements: &'static mut [Placement],
     /// Records of the entries; written while loading ends, read while pinned.
     pub records: Table<ArrayRecord>,
     queue: Fifo,
@@ -144,15 +131,17 @@ pub struct Arrays {
 const TOLD_PER_ENTRY: u64 = 16;
 
 impl Arrays {
-    /// A cache of `count` arrays.
+    /// A cache of `count` arrays; `has_maps`: also of levels of images, for boxes with a map.
     #[inline(never)] // as Carver::place
-    pub fn carve(carver: &mut Carver, count: u32) -> Arrays {
+    pub fn carve(carver: &mut Carver, count: u32, has_maps: bool) -> Arrays {
         let (name, entries) = (Item::ArrayMetadata, u64::from(count));
+        let levels = if has_maps { entries } else { 0 };
         Arrays {
             cache: Cache::carve(carver, name, count),
             entries: carver.slice(name, entries, &Entry::EMPTY),
             uris: Table::of(carver.slice_from(name, entries, |_| Uri::new())),
             targets: carver.slice(name, entries, &Target::NONE),
+            placements: carver.slice(name, levels, &Placement::NONE),
             records: Table::of(carver.slice_from(name, entries, |_| ArrayRecord::EMPTY)),
             queue: Fifo::carve(carver, name, count),
             large_queue: Fifo::carve(carver, name, count),
@@ -242,10 +231,19 @@ impl Arrays {
         self.targets[slot.at()].read(self.uris.rows(slot.at(), 1)[0].as_str(), target);
     }
 
-    /// Notes what an entry stands for, which is being loaded.
-    pub fn set_target(&mut self, slot: ArraySlot, target: &Target) {
+    /// Notes what an entry stands for, which is being loaded, and where that level lies.
+    pub fn set_target(&mut self, slot: ArraySlot, target: &Target, placement: &Placement) {
         assert!(self.state(slot) == ArrayState::Loading);
         self.targets[slot.at()] = *target;
+        if let Some(place) = self.placements.get_mut(slot.at()) {
+            *place = *placement;
+        }
+    }
+
+    /// Where the level lies that an alias is.
+    pub fn placement(&self, slot: ArraySlot) -> &Placement {
+        assert!(self.state(slot) == ArrayState::Alias);
+        &self.placements[slot.at()]
     }
 
     /// Whether something was told of the uri with this hash; from now on it was.

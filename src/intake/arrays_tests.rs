@@ -11,7 +11,7 @@ const STATES: [ArrayState; 7] = [Empty, Queued, QueuedLarge, Loading, Ready, Ali
 /// A cache of one array, brought to a state.
 fn in_state(state: ArrayState) -> Arrays {
     let mut carver = Carver::leaked(1 << 20);
-    let mut arrays = Arrays::carve(&mut carver, 1);
+    let mut arrays = Arrays::carve(&mut carver, 1, false);
     if state != Empty {
         assert_eq!(arrays.load(b"a", hash_bytes(b"a"), None), Some(SLOT));
     }
@@ -96,10 +96,10 @@ fn only_the_steps_that_are_drawn_lead_on() {
 fn a_uri_is_found_by_the_one_that_stands_for_it() {
     let (uri, target) = ("/data/image#level=1", "/data/image/1");
     let hash_of = |text: &str| hash_bytes(text.as_bytes());
-    let mut arrays = Arrays::carve(&mut Carver::leaked(1 << 20), 2);
+    let mut arrays = Arrays::carve(&mut Carver::leaked(1 << 20), 2, false);
     let alias = arrays.load(uri.as_bytes(), hash_of(uri), None).unwrap();
     assert_eq!(arrays.next_queued(false), Some((alias, false)));
-    arrays.set_target(alias, &Target::of(uri, target).unwrap());
+    arrays.set_target(alias, &Target::of(uri, target).unwrap(), &Placement::NONE);
     arrays.finish(alias, Alias, &Why::new());
     assert_eq!(arrays.find_target(uri.as_bytes(), hash_of(uri)), None);
     let array = arrays.load(target.as_bytes(), hash_of(target), None);

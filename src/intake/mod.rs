@@ -6,4 +6,5 @@ pub mod edges;
 pub mod parts;
 pub mod queue;
 pub mod rows;
+pub mod spelled;
 pub mod target;

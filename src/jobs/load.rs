@@ -16,7 +16,7 @@ use crate::os::profiler;
 use crate::os::sink::Level;
 use crate::read::SHOWN_BYTES;
 use crate::records::grid::EdgeRun;
-use crate::records::{ArrayRecord, HOOK_PREFIX, Packing};
+use crate::records::{ArrayRecord, HOOK_PREFIX, Packing, Placement, split_level_name};
 use crate::source::find::find;
 use crate::source::look::{Look, Seen, split_block};
 use crate::state::State;
@@ -36,6 +36,8 @@ struct Found<'w> {
     edges: &'w [EdgeRun],
     /// The uri that it stands for.
     alias: &'w Uri,
+    /// Where the level lies that it is.
+    placement: Placement,
     version: Option<Version>,
 }
 
@@ -87,9 +89,11 @@ fn load<'w>(
         takes_groups: false,
         document_bytes: 0,
         version: None,
+        placement: Placement::NONE,
     };
     let seen = find(&mut look, why);
     let (bytes, version) = (look.document_bytes as u64, look.version);
+    let placement = look.placement;
     shared.stats.files_opened.fetch_add(u64::from(!uri.starts_with(HOOK_PREFIX)), Relaxed);
     if access.is_later.get() {
         return None;
@@ -101,7 +105,7 @@ fn load<'w>(
         record.cut_chunks(config.max_chunk_uncompressed_bytes, shared.settings.file_chunk_bytes);
         tell_packing(lock, uri, &record, why);
     }
-    Some(Found { seen, record, edges, alias, version })
+    Some(Found { seen, record, edges, alias, placement, version })
 }
 
 fn settle(
@@ -127,7 +131,7 @@ fn settle(
         },
         Ok(Seen::Alias) => match target(shared.array_uri(array), found.alias, why) {
             Ok(target) => {
-                state.arrays.set_target(array, &target);
+                state.arrays.set_target(array, &target, &found.placement);
                 ArrayState::Alias
             }
             Err(status) => ArrayState::Failed(status),
@@ -167,7 +171,7 @@ fn take_runs(shared: &Shared, state: &mut State, array: ArraySlot, found: &mut F
 fn target(uri: &str, alias: &Uri, why: &mut Why) -> Result<Target, Status> {
     Target::of(uri, alias.as_str()).ok_or_else(|| {
         let text = "what it stands for goes on in more bytes than";
-        let uri = Tail(uri, SHOWN_BYTES);
+        let uri = Tail(split_level_name(uri).map_or(uri, |(uri, _)| uri), SHOWN_BYTES);
         fail!(why, Unsupported, "{uri}: {text} {ENTRY_PATH_BYTES}: name an array")
     })
 }

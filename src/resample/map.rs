@@ -174,6 +174,24 @@ impl Map {
         Map::begin(rank, matrix, places, filter, PadMode::Edge).map(|_| ())
     }
 
+    /// The same of a matrix of numbers of any magnitude, which others are made of.
+    pub fn check_numbers(
+        rank: usize,
+        matrix: &[[f64; 4]; AXES],
+        places: &[u64],
+        filter: Filter,
+    ) -> Result<(), MapFault> {
+        let mut whole = [[0.0; 4]; AXES];
+        for row in 0..rank.min(AXES) {
+            let is_number = |column: &usize| matrix[row][*column].is_finite();
+            if let Some(column) = (0..rank.min(AXES)).chain([3]).find(|column| !is_number(column)) {
+                return Err(MapFault::NotFinite(row, column));
+            }
+            whole[row][row] = 1.0;
+        }
+        Map::check(rank, &whole, places, filter)
+    }
+
     /// The map before it is bound to an array, and its offsets by axis of the map.
     fn begin(
         rank: usize,

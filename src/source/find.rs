@@ -14,8 +14,15 @@ type Probe = fn(&mut Look<'_>, &mut Why) -> Option<Result<Seen, Status>>;
 
 /// All sources, in their order: a name that has several meanings has the first of them. A mark in
 /// the name of something that exists is a part of the name, so levels come after nodes.
-const PROBES: [Probe; 6] =
-    [asked::array, files::file, parts::files, nodes::node, levels::level, parts::folder];
+const PROBES: [Probe; 7] = [
+    levels::mapped,
+    asked::array,
+    files::file,
+    parts::files,
+    nodes::node,
+    levels::level,
+    parts::folder,
+];
 
 /// Asks the sources. If the packing of a record is not known, `why` says why.
 pub fn find(look: &mut Look<'_>, why: &mut Why) -> Result<Seen, Status> {

@@ -1,11 +1,12 @@
-//! Levels of an image by number or by size, `GROUP#level=2`: the uri of a level's array.
+//! Levels of an image by number or by size, `GROUP#level=2`, or for a box with a map: the uri of a
+//! level's array.
 
 use crate::base::status::{Status, Why};
 use crate::base::text::Tail;
 use crate::fail;
 use crate::os::store::Store;
 use crate::read::{Document, SHOWN_BYTES, read_document};
-use crate::records::DocumentKind;
+use crate::records::{DocumentKind, split_level_name};
 use crate::source::groups::{GroupPlace, read_group};
 use crate::source::look::{Look, Seen};
 use crate::source::zarr::{
@@ -28,18 +29,40 @@ pub fn is_no_path(store: &Store, uri: &str) -> bool {
 pub fn level(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> {
     let (group, text) = split_selection(look.uri)?;
     why.clear();
-    Some(match select(look, group, text, why) {
+    let selection = Selection::read(text, look.uri, why);
+    Some(selection.and_then(|selection| select_in_room(look, group, selection, why)))
+}
+
+/// The array and the place of a level, by the name that it has for boxes with a map.
+pub fn mapped(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> {
+    let (group, level) = split_level_name(look.uri)?;
+    // Texts name the group.
+    look.uri = group;
+    Some(select_in_room(look, group, Selection::Level(level), why))
+}
+
+fn select_in_room(
+    look: &mut Look<'_>,
+    group: &str,
+    selection: Selection<'_>,
+    why: &mut Why,
+) -> Result<Seen, Status> {
+    match select(look, group, selection, why) {
         Ok(Seen::TooLarge) if look.is_large => {
             let text = "its documents are too large to be looked at: name an array";
             Err(fail!(why, Unsupported, "{}: {text}", Tail(group, SHOWN_BYTES)))
         }
         selected => selected,
-    })
+    }
 }
 
-fn select(look: &mut Look<'_>, group: &str, text: &str, why: &mut Why) -> Result<Seen, Status> {
+fn select(
+    look: &mut Look<'_>,
+    group: &str,
+    selection: Selection<'_>,
+    why: &mut Why,
+) -> Result<Seen, Status> {
     let access = look.access;
-    let selection = Selection::read(text, look.uri, why)?;
     let Some(Document { kind, bytes, .. }) = read_document(access, group, look.buffer, why)? else {
         return Ok(Seen::TooLarge);
     };
@@ -54,6 +77,7 @@ fn select(look: &mut Look<'_>, group: &str, text: &str, why: &mut Why) -> Result
     let mut finder = LevelFinder::new(selection);
     group_from_documents(&documents, group, why, &mut |entry| finder.add(entry))?;
     let path = finder.finish(group, why)?;
+    look.placement = finder.placement();
     let what = ("the path of its level has", "group");
     look.alias(format_args!("{group}/{path}"), what, why)
 }

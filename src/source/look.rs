@@ -9,7 +9,7 @@ use crate::fail;
 use crate::os::asked::Asked;
 use crate::read::{Access, SHOWN_BYTES};
 use crate::records::grid::EdgeRun;
-use crate::records::{ArrayRecord, DocumentKind};
+use crate::records::{ArrayRecord, DocumentKind, Placement};
 use core::fmt;
 use static_assertions::const_assert;
 
@@ -42,6 +42,8 @@ pub struct Look<'a> {
     /// The version of its document, of its .npy file, or of the folder of its numbered files; None
     /// if nothing of an array is read.
     pub version: Option<Version>,
+    /// Where the level lies that was found for a box with a map.
+    pub placement: Placement,
 }
 
 /// The things that lie at a uri.

@@ -248,7 +248,7 @@ impl State {
             is_flushed: false,
             queue: Queue::carve(carver, ahead, settings.uri_pool_bytes, keeps),
             readers: Readers::carve(carver, settings),
-            arrays: Arrays::carve(carver, config.n_array_meta_cache),
+            arrays: Arrays::carve(carver, config.n_array_meta_cache, settings.resample_bytes() > 0),
             edges: EdgeTable::carve(carver, config.n_array_meta_cache),
             parts: PartTable::carve(carver, config.max_npy_files),
             files: FileTable::carve(carver, config.n_chunk_layout_cache, files_max),

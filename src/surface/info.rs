@@ -17,7 +17,7 @@ use crate::os::cancel::Uncancelled;
 use crate::os::memory::BLOCK_ALIGN;
 use crate::os::store::{Fault, Listing, Store};
 use crate::records::grid::EdgeRun;
-use crate::records::{ArrayRecord, ByteOrder};
+use crate::records::{ArrayRecord, ByteOrder, Placement};
 use crate::setup::config::Config;
 use crate::setup::settings::{Settings, settings_from_config};
 use crate::simd::FloatEnvironment;
@@ -273,6 +273,7 @@ fn read<'a>(
             takes_groups,
             document_bytes: 0,
             version: None,
+            placement: Placement::NONE,
         };
         match find(&mut look, why)? {
             // Why its packing is not known is told by a bit.

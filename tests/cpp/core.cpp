@@ -929,7 +929,8 @@ static void places_are_mapped_to_voxels() {
     loader from = open_cube(settings);
     /* A quarter turn, and halfway to the next voxel along the last axis: means of two voxels. */
     const wavetrain::affine turn({ 1, 2 }, { { 0, 1, 2 }, { -1, 0, 5.5 } });
-    const wavetrain::affine near({ 1, 2 }, { { 0, 1, 2 }, { -1, 0, 5.5 } }, WAVETRAIN_NEAREST);
+    wavetrain::affine near({ 1, 2 }, { { 0, 1, 2 }, { -1, 0, 5.5 } }, WAVETRAIN_NEAREST);
+    near.at_level(0);
     CHECK(turn.rank == 2 && turn.matrix[0][3] == 2 && turn.matrix[1][2] == 0 && turn.level == -1);
     wavetrain::augment doubled;
     const float two[] = { 2 };
@@ -953,6 +954,12 @@ static void places_are_mapped_to_voxels() {
     error why;
     CHECK(from.push(refused.with(flat)) == WAVETRAIN_INVALID);
     CHECK(from.last_error(why).ok() && strstr(why.text, "affine: matrix is singular") != nullptr);
+    /* The cube is an array, which has neither other levels nor units. */
+    wavetrain::affine measured = turn;
+    CHECK(measured.at_level(2).in_units().level == 2 && measured.has_units == 1);
+    CHECK(from.push(refused.with(measured)).ok() && from.flush().ok());
+    CHECK(from.pop(popped) == WAVETRAIN_INVALID);
+    CHECK(from.last_error(why).ok() && strstr(why.text, "level = 2: the uri names an") != nullptr);
 }
 
 static void elements_are_augmented_on_their_way() {

@@ -10,10 +10,12 @@ use crate::chunk_cache::ChunkKey;
 use crate::intake::arrays::ArrayState;
 use crate::jobs::plan::bind::queued_affine;
 use crate::jobs::plan::boxes::source_box;
+use crate::jobs::plan::levels::find_level;
 use crate::jobs::plan::planned::Scouted;
 use crate::jobs::plan::resample::map_box;
 use crate::jobs::plan::window::{Planner, RUN_CHUNKS};
 use crate::plan::{Cursor, asked_chunk};
+use crate::records::LevelChoice;
 use crate::state::State;
 use crate::state::lock::Lock;
 use crate::state::shared::Shared;
@@ -67,8 +69,14 @@ fn foresee_box(
     if queued.is_fed {
         return Step::Over;
     }
+    let number = offset * shared.settings.per_sample.boxes + scouted.number;
+    let affine = queued_affine(shared, &state.queue, number);
     let (uri, hash) = state.queue.uri(&queued);
-    let Some(array) = state.arrays.find_target(uri, hash) else { return Step::Later };
+    let found = match &affine {
+        None => state.arrays.find_target(uri, hash).map(|array| (array, LevelChoice::NONE)),
+        Some(affine) => find_level(&mut state.arrays, (uri, hash), affine),
+    };
+    let Some((array, choice)) = found else { return Step::Later };
     match state.arrays.state(array) {
         ArrayState::Ready => {}
         ArrayState::Failed(_) => return Step::Over,
@@ -79,14 +87,12 @@ fn foresee_box(
         return Step::Over;
     }
     let begun = scouted.cursor.filter(|(of, _)| *of == array_id).map(|(_, cursor)| cursor);
-    let number = offset * shared.settings.per_sample.boxes + scouted.number;
-    let affine = queued_affine(shared, &state.queue, number);
     let start = || {
         // A fault of the sample is reported when it is planned.
         let why = &mut Why::new();
         let reach = match affine {
             None => source_box(shared, record, &queued, why).ok()?,
-            Some(affine) => map_box(shared, record, (&queued, &affine), why).ok()?.0,
+            Some(affine) => map_box(shared, record, (&queued, &affine, &choice), why).ok()?.0,
         };
         (!reach.is_empty(record.axes())).then(|| Cursor::start(record, &reach))
     };

@@ -8,6 +8,7 @@ pub mod find;
 pub mod foresee;
 pub mod front;
 pub mod keep;
+mod levels;
 pub mod look;
 pub mod planned;
 pub mod reader;

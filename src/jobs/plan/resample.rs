@@ -18,7 +18,9 @@ use crate::jobs::plan::boxes::{axis_failure, check_files, check_rank};
 use crate::jobs::plan::planned::Planned;
 use crate::jobs::plan::window::{Current, Planner};
 use crate::plan::Reach;
-use crate::records::{Affine, ArrayRecord, AxisWalk, BoxShape, ByteOrder, Dtype, PadMode};
+use crate::records::{
+    Affine, ArrayRecord, AxisWalk, BoxShape, ByteOrder, Dtype, LevelChoice, PadMode,
+};
 use crate::resample::{AXES, Filter, Layout, Map, MapFault, Resample};
 use crate::setup::fields::Field;
 use crate::state::State;
@@ -28,14 +30,18 @@ use arrayvec::ArrayVec;
 
 const FLOAT: (Dtype, u32) = (Dtype::F32, 4);
 
-/// What a box with a map reads of an array, and how it is resampled.
+/// What a box with a map reads of an array, which is the level that was chosen if its uri names an
+/// image, and how it is resampled.
 pub fn map_box(
     shared: &Shared,
     record: &ArrayRecord,
-    (queued, affine): (&QueuedBox, &Affine),
+    (queued, affine, choice): (&QueuedBox, &Affine, &LevelChoice),
     why: &mut Why,
 ) -> Result<(Reach, Resampled), Status> {
     check_rank(record, queued, why)?;
+    let affine = &choice
+        .turned(affine, record.axes())
+        .map_err(|fault| why.fail(fault.status(), format_args!("affine: {fault}")))?;
     let (number, axes) = (u32::from(queued.field), record.axes());
     let (field, mode) = (shared.field(number), shared.padding(number).mode);
     let map = find_map(record, queued, affine, mode)

@@ -34,7 +34,7 @@ impl Planner {
             Lane::Samples => &state.queue,
             Lane::Readers => &state.readers.queue,
         };
-        current.group_limit = self.group_limit(lock.shared, queue, &current);
+        current.group_limit = self.group_limit(lock.shared, queue, &current).min(self.level_limit);
         let number = self.order[current.group_first as usize];
         let queued = queued_box(lock.shared, queue, number);
         if queued.is_fed {
@@ -44,9 +44,14 @@ impl Planner {
             drop(guard);
             return self.begin_group(lock, current);
         }
+        self.begin_levels(lock.shared, state, &mut current, false);
+        let queue = match self.lane {
+            Lane::Samples => &state.queue,
+            Lane::Readers => &state.readers.queue,
+        };
         let (uri, hash) = match current.is_alias {
             true => (self.target.as_bytes(), hash_bytes(self.target.as_bytes())),
-            false => queue.uri(queued),
+            false => queue.uri(queued_box(lock.shared, queue, number)),
         };
         let is_held_up = self.waits_for_pops(lock.shared, state, &current);
         let Some(array) = state.arrays.find(uri, hash) else {
@@ -63,16 +68,10 @@ impl Planner {
         match state.arrays.state(array) {
             ArrayState::Ready => return self.use_array(lock, guard, current, array),
             ArrayState::Alias => {
-                state.arrays.read_target(array, &mut self.target);
-                current.is_alias = true;
+                self.read_alias(lock.shared, state, array, &mut current);
                 self.current = Some(current);
             }
-            ArrayState::Failed(status) => {
-                let failure = Failure::because(status, state.arrays.why(array));
-                state.arrays.forget_failed(array);
-                drop(guard);
-                self.fail_group(lock, current, &failure);
-            }
+            ArrayState::Failed(status) => self.fail_array(lock, guard, current, (array, status)),
             ArrayState::Empty
             | ArrayState::Queued
             | ArrayState::QueuedLarge
@@ -173,9 +172,29 @@ impl Planner {
     fn group_limit(&self, shared: &Shared, queue: &Queue, current: &Current) -> u32 {
         let first = current.group_first;
         let queued = |at: u32| queued_box(shared, queue, self.order[at as usize]);
-        let is_same = |at: &u32| queue.uri(queued(*at)).0 == queue.uri(queued(first)).0;
+        let name = |at: u32| (queue.uri(queued(at)).0, queued(at).is_resampled);
+        let is_same = |at: &u32| name(*at) == name(first);
         let limit = if queued(first).is_fed { first + 1 } else { current.box_count };
         (first + 1..limit).find(|at| !is_same(at)).unwrap_or(limit)
+    }
+
+    /// Fails the samples of a group whose array was not loaded, unless it may be an image.
+    fn fail_array(
+        &mut self,
+        lock: &Lock,
+        mut guard: Locked<'_>,
+        mut current: Current,
+        (array, status): (ArraySlot, Status),
+    ) {
+        let (shared, state) = (lock.shared, &mut *guard);
+        if status == Status::NotFound && self.begin_levels(shared, state, &mut current, true) {
+            return;
+        }
+        let failure = Failure::because(status, state.arrays.why(array));
+        state.arrays.forget_failed(array);
+        let failure = self.forget_levels(shared, state, &current, failure);
+        drop(guard);
+        self.fail_group(lock, current, &failure);
     }
 
     /// Fails the samples of a group whose array cannot be read.
@@ -249,7 +268,7 @@ impl Planner {
         check_record(shared, &self.record, (field, cast), &mut why)
             .map_err(|status| (status, why))?;
         if let Some(affine) = affine {
-            let mapped = map_box(shared, &self.record, (&queued, &affine), &mut why);
+            let mapped = map_box(shared, &self.record, (&queued, &affine, &self.choice), &mut why);
             let (reach, resampled) = mapped.map_err(|status| (status, why))?;
             let state = &mut *lock.lock();
             let has_begun = state.begin_resampling(shared, (slot, number), resampled);

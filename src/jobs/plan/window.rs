@@ -28,7 +28,7 @@ use crate::jobs::plan::look::{ArrayLooks, look_at_arrays};
 use crate::jobs::plan::planned::{Left, Place, Planned, Scouted, Settled};
 use crate::jobs::plan::redo::redo;
 use crate::plan::{Merge, asked_chunk};
-use crate::records::{ArrayRecord, Need};
+use crate::records::{ArrayRecord, LevelChoice, Need};
 use crate::setup::settings::Settings;
 use crate::state::State;
 use crate::state::lock::{Condition, Lock};
@@ -118,6 +118,10 @@ pub struct Planner {
     /// The uri that the group's own stands for. They are copies, because either entry may be
     /// dropped while the other one is loaded.
     pub(super) target: Uri,
+    /// The level of the image that boxes of the group with a map read, and the limit of those that
+    /// read it.
+    pub(super) choice: LevelChoice,
+    pub(super) level_limit: u32,
     pub window: &'static mut [Planned],
     pub first: u64,
     pub limit: u64,
@@ -189,6 +193,8 @@ impl Planner {
             origin: [0; RANK_MAX],
             shape: [0; RANK_MAX],
             target: Uri::new(),
+            choice: LevelChoice::NONE,
+            level_limit: u32::MAX,
             window: carver.slice(Item::PlanWindow, window, &planned),
             first: 0,
             limit: 0,
@@ -213,6 +219,7 @@ impl Planner {
     /// Drops everything that is planned.
     pub fn clear(&mut self) {
         self.current = None;
+        self.end_levels();
         self.scouted = Scouted::NONE;
         self.merge.clear();
         self.first = self.limit;
@@ -281,8 +288,8 @@ impl Planner {
         let queue = &state.queue;
         let uri_of = |number: u32| queue.uri(queued_box(shared, queue, number));
         self.order[..boxes].sort_unstable_by_key(|number| {
-            let (uri, hash) = uri_of(*number);
-            (hash, uri, *number)
+            let (queued, (uri, hash)) = (queued_box(shared, queue, *number), uri_of(*number));
+            (hash, uri, queued.is_resampled, *number)
         });
         let current =
             Current::new((slot, turn), (count, boxes as u32), queue.front_number() + count as u64);
@@ -301,6 +308,7 @@ impl Planner {
         }
         current.group_first = current.group_limit;
         (current.phase, current.is_alias) = (Phase::Resolve, false);
+        self.end_levels();
         if current.group_first < current.box_count {
             self.current = Some(current);
             return;

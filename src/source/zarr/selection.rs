@@ -3,18 +3,17 @@
 //! In: the text after the last '#' of a uri, and the levels of the group before it. Out: the path
 //! of one of them. Invariant: a level that is coarser than what was asked for is never taken.
 
-use super::entry::{Detail, Entry, Level};
+use super::entry::{Detail, Entry, Level, Transform};
 use crate::base::limits::{ENTRY_PATH_BYTES, RANK_MAX};
 use crate::base::status::{Status, Why};
 use crate::base::text::{Tail, Text};
 use crate::fail;
+use crate::records::{LEVEL_ROUNDING, Placement};
 use crate::source::json;
 use arrayvec::ArrayVec;
 
 /// Bytes of a uri that an error text shows.
 const SHOWN_BYTES: usize = 200;
-/// A level counts as fine enough if rounding made its scale coarser by no more than this part.
-const ROUNDING: f64 = 1e-6;
 
 /// Which level of an image is meant.
 #[derive(Clone, PartialEq, Debug)]
@@ -64,6 +63,8 @@ pub struct LevelFinder<'a> {
     /// Lengths of a voxel of the level found.
     scales: ArrayVec<f64, RANK_MAX>,
     levels: u32,
+    /// Where that level lies.
+    placement: Placement,
     fault: Option<&'static str>,
 }
 
@@ -71,7 +72,7 @@ impl<'a> LevelFinder<'a> {
     /// Nothing was looked at.
     pub fn new(selection: Selection<'a>) -> LevelFinder<'a> {
         let (path, scales) = (Text::new(), ArrayVec::new());
-        LevelFinder { selection, path, scales, levels: 0, fault: None }
+        LevelFinder { selection, path, scales, levels: 0, placement: Placement::NONE, fault: None }
     }
 
     /// Takes an entry of the group.
@@ -91,7 +92,7 @@ impl<'a> LevelFinder<'a> {
                 }
                 Ok(scales) => {
                     let mut both = scales.iter().zip(wanted);
-                    let is_fine = both.all(|(is, most)| *is <= *most * (1.0 + ROUNDING));
+                    let is_fine = both.all(|(is, most)| *is <= *most * (1.0 + LEVEL_ROUNDING));
                     let is_coarsest = is_fine
                         && (self.path.is_empty() || volume_ratio(&scales, &self.scales) > 1.0);
                     if is_coarsest {
@@ -104,7 +105,15 @@ impl<'a> LevelFinder<'a> {
         if is_found {
             self.path.clear();
             self.path.push_str(entry.path);
+            let Transform { is_given, scale, translation } = level.transform;
+            let axes = level.axes.len() as u32;
+            self.placement = Placement { levels: 0, axes, is_given, scale, translation };
         }
+    }
+
+    /// Where the level that was found lies, among all that were looked at.
+    pub fn placement(&self) -> Placement {
+        Placement { levels: self.levels, ..self.placement }
     }
 
     /// The path of the level, from the group on; `uri` is that of the group.
