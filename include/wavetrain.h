@@ -1416,8 +1416,7 @@ typedef struct wavetrain_config {
      * [0] */
     uint32_t max_npy_files;
     uint32_t digest; /* 1: each sample of each field gets a digest, see below. [0] */
-    /* 1: boxes may have a wavetrain_augment and a wavetrain_affine; push keeps memory for them.
-     * [0] */
+    /* 1: boxes may have a wavetrain_augment and a wavetrain_affine, which push copies. [0] */
     uint32_t augment;
     /* Memory for the voxels of boxes that have a wavetrain_affine, until they are resampled. A
      * box whose map reads more is BUDGET at pop. 0 = derived: eight times the largest field, at

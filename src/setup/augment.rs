@@ -13,8 +13,10 @@ use crate::setup::settings::Settings;
 const RESAMPLE_BYTES_MIN: u64 = 1 << 20;
 
 /// Most words of what is done to a box of any field; 0 if elements are cast alone, place by place.
-pub(super) fn augment_words(config: &Config, fields: &Fields) -> u32 {
-    let ranks = fields.iter().map(|field| field.extents().len());
+/// On a device no box has a map, and arithmetic is for floats.
+pub(super) fn augment_words(config: &Config, fields: &Fields, is_cuda: bool) -> u32 {
+    let fields = fields.iter().filter(|field| !is_cuda || field.has_floats());
+    let ranks = fields.map(|field| field.extents().len());
     let most = if config.augment == 1 { ranks.max() } else { None };
     most.map_or(0, |rank| records::augment_words(rank) as u32)
 }

@@ -316,7 +316,7 @@ static void push_some(wavetrain_loader loader, uint64_t *next, uint64_t limit) {
         wavetrain_box box = cube_box(uris[volume], at[0], at[1], at[2], BOX);
         wavetrain_augment augment = stream_steps(*next, &erase, numbers);
         box.augment = &augment;
-        /* Two in three have a map that leads to the same voxels, or a quarter of one further, so that
+        /* Two in three have a map that leads to the same voxels, or a quarter of one further, where
          * those are still the nearest. */
         wavetrain_affine affine = { .struct_size = sizeof affine, .rank = 3, .level = -1 };
         for (unsigned axis = 0; *next % 3 > 0 && axis < 3; axis++) {

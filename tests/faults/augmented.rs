@@ -70,6 +70,8 @@ fn arithmetic_on_a_device_bears_every_call_that_fails() {
         device: -1,
         cuda_driver: Config::default().cuda_driver,
         max_gpu_memory_bytes: 0,
+        // The host has staging for maps, too.
+        max_host_memory_bytes: 0,
         ..config
     };
     let expected = stream(&host, &uri, &drawn).unwrap_or_else(|why| panic!("{why}"));
