@@ -40,9 +40,7 @@ pub use flat::{HOOK_PREFIX, RAW_PREFIX, flat_path};
 pub use need::{Need, Span};
 pub use packing::Packing;
 pub use parts::{PART_DIGITS_MAX, Part};
-pub use placement::{
-    LEVEL_ROUNDING, LevelChoice, LevelFault, Placement, split_level_name, write_level_name,
-};
+pub use placement::{LEVEL_ROUNDING, LevelChoice, Placement, split_level_name, write_level_name};
 pub use spelling::Spelling;
 pub use time::{TIME_UNITS, Time};
 

@@ -5,7 +5,7 @@
 //! are of the next group.
 
 use crate::base::cache::hash_bytes;
-use crate::base::indexes::ArraySlot;
+use crate::base::indexes::{ArraySlot, Lane};
 use crate::base::limits::GROUP_LEVELS_MAX;
 use crate::base::status::{Failure, Status};
 use crate::base::text::Uri;
@@ -27,9 +27,13 @@ impl Planner {
         current: &mut Current,
         is_no_array: bool,
     ) -> bool {
+        // A box that a caller reads has no map.
+        if self.lane == Lane::Readers || current.is_alias {
+            return false;
+        }
         let State { queue, arrays, .. } = state;
         let queued = queued_box(shared, queue, self.order[current.group_first as usize]);
-        if !queued.is_resampled || current.is_alias {
+        if !queued.is_resampled {
             return false;
         }
         let has_name = write_level_name(text(queue.uri(queued).0), 0, &mut self.target);
