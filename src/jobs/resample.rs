@@ -14,6 +14,9 @@ use crate::state::lock::{Lock, Locked};
 use crate::state::resampling::ResamplePiece;
 use crate::state::shared::Shared;
 
+/// What is resampled to if arithmetic comes after it: the type and its bytes.
+pub const FLOAT: (Dtype, u32) = (Dtype::F32, 4);
+
 /// The next piece of a box, if there is one.
 pub fn take(state: &mut State) -> Option<Job> {
     state.take_resample_piece().map(Job::Resample)
@@ -83,8 +86,8 @@ fn resample(shared: &Shared, piece: &ResamplePiece, source: &BoxRecord) -> (u64,
             }
         }
     });
-    let bytes = rows.end - rows.start;
-    let share = resampled.bytes() * bytes / resampled.map.rows().max(1);
+    let count = rows.end - rows.start;
+    let share = resampled.bytes() * count / resampled.map.rows().max(1);
     let mut target = Target {
         claim: &mut claim,
         first: resampled.first,
@@ -93,7 +96,5 @@ fn resample(shared: &Shared, piece: &ResamplePiece, source: &BoxRecord) -> (u64,
     };
     let block = shared.hull_bytes(resampled);
     resample.rows(&resampled.map, &resampled.layout, block, &mut target, rows);
-    (share, bytes * resampled.row_places() * u64::from(field.dtype_bytes))
+    (share, count * resampled.row_places() * u64::from(field.dtype_bytes))
 }
-
-const FLOAT: (Dtype, u32) = (Dtype::F32, 4);

@@ -59,6 +59,7 @@ LIMITS = {
     "device": (0, I32),
     "max_boxes_per_sample": (0, 255),
     "max_npy_files": (0, 1 << 24),
+    "max_resample_bytes": (0, 1 << 44),
     "hook_stack_bytes": (0, 1 << 30),
     "max_open_files": (0, U32),
     "map_bytes_max": (1 << 30, 1 << 46),

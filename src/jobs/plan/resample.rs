@@ -17,18 +17,15 @@ use crate::intake::queue::QueuedBox;
 use crate::jobs::plan::boxes::{axis_failure, check_files, check_rank};
 use crate::jobs::plan::planned::Planned;
 use crate::jobs::plan::window::{Current, Planner};
+use crate::jobs::resample::FLOAT;
 use crate::plan::Reach;
-use crate::records::{
-    Affine, ArrayRecord, AxisWalk, BoxShape, ByteOrder, Dtype, LevelChoice, PadMode,
-};
+use crate::records::{Affine, ArrayRecord, AxisWalk, BoxShape, ByteOrder, LevelChoice, PadMode};
 use crate::resample::{AXES, Filter, Layout, Map, MapFault, Resample};
 use crate::setup::fields::Field;
 use crate::state::State;
 use crate::state::resampling::Resampled;
 use crate::state::shared::Shared;
 use arrayvec::ArrayVec;
-
-const FLOAT: (Dtype, u32) = (Dtype::F32, 4);
 
 /// What a box with a map reads of an array, which is the level that was chosen if its uri names an
 /// image, and how it is resampled.
