@@ -80,7 +80,7 @@ SCALE, BIAS = 1 / (255 * STD), -np.array(CIFAR10_MEAN, "f4").reshape(3, 1, 1) / 
 
 def recipe_of(images, order, corners, flips):
     """A batch of the recipe in numpy: each step over the whole batch, one multiplication and one
-    addition for to_float and normalize, in place. Of three ways to write it this is the fastest."""
+    addition for to_float and normalize, in place. It is the fastest of three ways to write it."""
     edges = [(0, 0), (0, 0), (PAD, PAD), (PAD, PAD)]
     windows = sliding_window_view(np.pad(images[order], edges, mode="reflect"), SHAPE[1:], (2, 3))
     y, x = corners.T
@@ -102,7 +102,7 @@ def recipe_by_numpy(path, options, use, seed):
 
 
 class Images:
-    """What is to be read for numbers of images."""
+    """The boxes to read for numbers of images."""
 
     def __init__(self, path):
         self.path, self.count = path, len(np.load(path, mmap_mode="r"))

@@ -490,7 +490,8 @@ enum {
     WAVETRAIN_FILTER_FORCE32 = 0x7FFFFFFF
 };
 
-/* Where the places of a box lie in an array: an affine map. Yours; set struct_size; copied by push.
+/* An affine map from the places of a box to voxels of an array. Yours; set struct_size; copied by
+ * push.
  * It needs config.augment = 1.
  *
  * Up to three axes of the array are mapped. Along these the box has begin 0, end the extent of the
@@ -519,13 +520,13 @@ enum {
  * voxel outside is the pad value. A result is within (3 * rank * D + (rank + 1) * M) * 2^-24 of
  * exact interpolation, for voxels of magnitude up to M that are at most D apart.
  *
- * augment of the box comes after that: x of its first line is the result, in float. A place whose
+ * augment of the box follows: x of its first line is the result, in float. A place whose
  * voxels all lie outside under pad_mode constant is padding for pad_goes_through; with edge and
  * reflect no place is.
  *
- * The voxels between the corners of the output that lie in the array are read, each chunk once for
- * all boxes that share it, into memory of config.max_resample_bytes. A box that reads more is
- * WAVETRAIN_BUDGET at pop, of its sample alone.
+ * The voxels between the corners of the output that lie in the array are read into memory of
+ * config.max_resample_bytes; boxes of a batch that have room there together decode a chunk once. A
+ * box that reads more is WAVETRAIN_BUDGET at pop, of its sample alone.
  *
  * The uri may name an OME-NGFF image, in the versions that #level= reads. The matrix leads to
  * voxels of its level 0, whichever level is read: the given one, or with level -1 the coarsest that

@@ -333,7 +333,7 @@ static_assert(sizeof(augment) == sizeof(wavetrain_augment) &&
                   sizeof(erase) == sizeof(wavetrain_erase),
               "they add nothing to the C structs");
 
-/* Where the places of a box lie in an array: wavetrain_affine has the arithmetic.
+/* A map from the places of a box to voxels: wavetrain_affine has the arithmetic.
  *
  *     affine turn({ 1, 2 }, { { 0.8, -0.6, 30 }, { 0.6, 0.8, 4 } });
  *
@@ -430,7 +430,7 @@ struct box : wavetrain_box {
         return *this;
     }
     box &with(const wavetrain_augment &&) = delete;
-    /* Where the places lie in the array. */
+    /* The map from its places to voxels. */
     box &with(const wavetrain_affine &map) noexcept {
         wavetrain_box::affine = &map;
         return *this;

@@ -340,7 +340,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 4)
 #ifndef WAVETRAIN_MUTATE_4
   __syncthreads();
 #endif
-  // What is done to the elements, next to the unit and its folds.
+  // The records of the change lie next to the unit and its folds.
   uint32_t words_at = number + 1 + has_folds;
   const uint32_t* words = reinterpret_cast<const uint32_t*>(
       wave + units_at + static_cast<uint64_t>(words_at) * kRecordBytes);

@@ -86,9 +86,9 @@ __device__ __noinline__ bool is_change_well_formed(const uint32_t* words) {
 
 // How a place of the field is changed.
 struct alignas(8) change_spot {
-  // Of its factor and term; kUnchanged where it is cast alone.
+  // Number of its factor and term; kUnchanged if it is cast alone.
   uint32_t channel;
-  // The word of the value that overwrites it; 0 where there is none.
+  // The word of the value that overwrites it; 0 if there is none.
   uint32_t value;
 };
 

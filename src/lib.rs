@@ -20,13 +20,14 @@
 //! in its own time, and decoded from there. As far as nothing checks a chunk as a whole, only what
 //! the boxes need of it is read and decoded. Each chunk is decoded once and scattered, cast, into
 //! every sample that touches it; with a `chunk_cache` it stays, if the samples that wait need it
-//! again sooner than others. What a box with an affine map reads is scattered into staging, and
-//! once its last chunk is there workers `resample` it into the sample. Passes (`finish`) go over a
-//! batch whose last chunk is there: failed samples are filled, digests are made. Then it is popped
-//! in push order; `batch` shows it to other libraries as DLPack tensors. On a `device` what workers
-//! decode, or what they find to be streams that it decodes by itself, is copied there in waves; a
-//! chunk that it refuses goes back to the plan, and to a worker. All of it is bounded `jobs`, of
-//! which a worker takes one at a time; threads, ours or the host's, only loop over that (`engine`).
+//! again sooner than others. The voxels of a box with an affine map are scattered into staging, and
+//! once its last chunk is there workers `resample` them into the sample. Passes (`finish`) go over
+//! a batch whose last chunk is there: failed samples are filled, digests are made. Then it is
+//! popped in push order; `batch` shows it to other libraries as DLPack tensors. On a `device` what
+//! workers decode, or what they find to be streams that it decodes by itself, is copied there in
+//! waves; a chunk that it refuses goes back to the plan, and to a worker. All of it is bounded
+//! `jobs`, of which a worker takes one at a time; threads, ours or the host's, only loop over that
+//! (`engine`).
 //!
 //! Start at [`loader`] (Rust) or include/wavetrain.h (C, and the manual of both).
 //!

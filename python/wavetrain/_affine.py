@@ -17,7 +17,7 @@ FILTERS = {"nearest": _native.NEAREST, "linear": _native.LINEAR}
 
 @dataclasses.dataclass(frozen=True, init=False)
 class Affine:
-    """Where the places of a Box lie in its array. The pipeline needs Config(augment=True).
+    """A map from the places of a Box to voxels of its array. It needs Config(augment=True).
 
     matrix has a row for each axis that is mapped, up to three, and in each row a factor for each of
     them and a term: place (i, j, k) of the box reads about the voxel

@@ -134,14 +134,14 @@ class Fused:
             self.made = recipe.shape_of(self.made)
         self.pad = pad_of(recipes)
         self.seed = 0
-        # Where draws only move boxes, all samples have the arithmetic of the first.
+        # If draws only move boxes, all samples have the arithmetic of the first.
         self.has_one = all(recipe.moves or not recipe.draws for recipe in recipes)
         self.one: Boxes | None = None
 
     def config(self, config: Config) -> Config:
-        """Of the pipeline: with room, padding and the shape that the recipes make. What runs in
-        Python takes arrays of numpy, and maps are not built for a device, so batches are in host
-        memory then."""
+        """The config of the pipeline: with room, padding and the shape that the recipes make.
+        Filters in Python take arrays of numpy, and maps are not built for a device: with either,
+        batches are in host memory."""
         maps = [recipe for recipe in self.plan.pipeline if recipe.maps]
         hosted: list[Any] = [*self.plan.python, *maps]
         if hosted:
@@ -190,8 +190,8 @@ class Fused:
         return dataclasses.replace(config, **changes, **whole)
 
     def boxes(self, places: Sequence[Place], moves_only: bool = False) -> Boxes:
-        """What the recipes make of the samples at places, counted from their first elements; or
-        what those make that move them."""
+        """The boxes that the recipes make of the samples at places, counted from their first
+        elements. moves_only: those of the recipes that move them."""
         made = Boxes(self.shape, self.made, self.pad[0], places)
         kind: Any = self.dtype
         for recipe in self.plan.pipeline:

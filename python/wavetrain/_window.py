@@ -230,7 +230,7 @@ class Window:
             self.held[self.taken.number + number] = held
 
     def write_box(self, box_at: int, box: Box) -> tuple[Fed | None, Any]:
-        """What it is fed from, and what its augmentation and its map borrow."""
+        """The array that it is fed from, and the owners of all that it borrows."""
         address = size = kind = tensor = 0
         field, fed = self.fields.number(box.field), None
         if box.array is None:

@@ -91,7 +91,7 @@ impl<'a> Change<'a> {
         Change { to_float: self.field[0], ..self }
     }
 
-    /// What is done.
+    /// The arithmetic.
     pub fn augment(&self) -> Augment<'a> {
         self.augment
     }

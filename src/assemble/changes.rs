@@ -31,7 +31,7 @@ pub const fn change_records(words: usize, rank: usize) -> u32 {
 // A unit has a byte for their number.
 const_assert!(change_records(augment_words(RANK_MAX), RANK_MAX) <= u8::MAX as u32);
 
-/// What is done to the elements of a unit.
+/// The arithmetic on the elements of a unit.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct UnitChange<'a> {
     augment: Augment<'a>,

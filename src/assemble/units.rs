@@ -206,7 +206,7 @@ pub struct DeviceSample<'a> {
     pub dtype: Dtype,
     /// Device address of its first byte.
     pub address: u64,
-    /// What is done to its elements; None if they are cast alone.
+    /// The arithmetic on its elements; None if they are cast alone.
     pub change: Option<UnitChange<'a>>,
 }
 

@@ -111,7 +111,7 @@ impl Unit {
             0 => copies && self.axes[0].source_step == i64::from(self.source_bytes),
             _ => is_even_fill,
         };
-        // What is done to an element takes the whole of it.
+        // Arithmetic takes whole elements.
         let wants = wants && self.change_records == 0;
         // Bytes are aligned wherever their elements lie.
         let is_dense = self.axes[0].target_step == u64::from(bytes) && self.folded & 1 == 0;

@@ -7,7 +7,7 @@ use crate::base::status::{Status, Why};
 use crate::engine::Engine;
 use crate::engine::requests::Request;
 use crate::fail;
-use crate::records::{Affine, Dtype};
+use crate::records::Affine;
 use crate::resample::{AXES, Filter, Map};
 use crate::setup::fields::Field;
 use crate::source::zarr::split_selection;
@@ -21,11 +21,7 @@ impl Engine {
         why: &mut Why,
     ) -> Result<(), Status> {
         let Some(affine) = request.augment.affine() else { return Ok(()) };
-        let of = field.of();
-        if self.shared.settings.config.augment == 0 {
-            let text = "affine: the config keeps no memory for it: set its augment to 1";
-            return Err(fail!(why, Invalid, "{text}"));
-        }
+        self.keeps_augment("affine", why)?;
         if self.shared.engine().is_some() {
             let way_out = "take batches on the host, or resample them yourself";
             return Err(fail!(why, Unsupported, "affine: not built for a device yet: {way_out}"));
@@ -39,11 +35,15 @@ impl Engine {
             let (filter, text) = (affine.filter, "WAVETRAIN_NEAREST or WAVETRAIN_LINEAR");
             return Err(fail!(why, Invalid, "affine: filter = {filter}: must be {text}"));
         };
-        let is_float = matches!(field.dtype, Dtype::F32 | Dtype::Bf16 | Dtype::F16);
-        if filter == Filter::Linear && !is_float {
-            let (name, way_out) = (field.dtype.name(), "make the field f32, bf16 or f16");
-            let text = "affine: a linear filter makes floats";
-            return Err(fail!(why, Invalid, "{of}{text}, not {name}: {way_out}, or take nearest"));
+        if filter == Filter::Linear && !field.has_floats() {
+            let (of, name) = (field.of(), field.dtype.name());
+            let (text, way_out) =
+                ("a linear filter makes floats", "make the field f32, bf16 or f16");
+            return Err(fail!(
+                why,
+                Invalid,
+                "{of}affine: {text}, not {name}: {way_out}, or take nearest"
+            ));
         }
         let places = mapped_places(&affine, request, why)?;
         let rank = affine.rank as usize;
@@ -81,9 +81,13 @@ fn mapped_places(affine: &Affine, request: &Request, why: &mut Why) -> Result<[u
         }
         let walk = &request.shape.axes[axis];
         if walk.range().0 != 0 || walk.step() != (1, false) {
-            let begin = request.begin[axis];
+            let (begin, step) = (request.begin[axis], request.step[axis]);
             let text = "an axis that is mapped has begin 0, the extent of the output and step 1";
-            return Err(fail!(why, Invalid, "affine: axis {axis} begins at {begin}: {text}"));
+            return Err(fail!(
+                why,
+                Invalid,
+                "affine: axis {axis}: begin = {begin}, step = {step}: {text}"
+            ));
         }
         places[number] = walk.places();
     }

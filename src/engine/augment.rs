@@ -10,6 +10,15 @@ use crate::records::{Augment, AugmentWords, Erased};
 use crate::setup::fields::Field;
 
 impl Engine {
+    /// Refuses a member of a box that the config keeps no memory for.
+    pub(super) fn keeps_augment(&self, member: &str, why: &mut Why) -> Result<(), Status> {
+        if self.shared.settings.config.augment == 1 {
+            return Ok(());
+        }
+        let text = "the config keeps no memory for it: set its augment to 1";
+        Err(fail!(why, Invalid, "{member}: {text}"))
+    }
+
     /// Checks what is to be done to the elements of a box, if there is something.
     pub(super) fn check_augment(
         &self,
@@ -18,11 +27,8 @@ impl Engine {
         why: &mut Why,
     ) -> Result<(), Status> {
         let Some(augment) = words.view() else { return Ok(()) };
-        let (of, settings) = (field.of(), &self.shared.settings);
-        if settings.config.augment == 0 {
-            let text = "augment: the config keeps no memory for it: set its augment to 1";
-            return Err(fail!(why, Invalid, "{text}"));
-        }
+        let of = field.of();
+        self.keeps_augment("augment", why)?;
         if !field.has_floats() {
             let (name, way_out) = (field.dtype.name(), "make the field f32, bf16 or f16");
             return Err(fail!(why, Invalid, "{of}augment: its elements are {name}: {way_out}"));

@@ -6,7 +6,6 @@
 
 use crate::base::arena::Region;
 use crate::base::cache::hash_bytes;
-use crate::base::indexes::ArraySlot;
 use crate::base::limits::GROUP_LEVELS_MAX;
 use crate::base::status::{Failure, Status, Why};
 use crate::base::text::Uri;
@@ -410,19 +409,14 @@ impl Engine {
         };
         let mut why = Why::new();
         self.fix_uri(uri, &mut why).map_err(|status| Failure::because(status, &why))?;
-        let (name, hash) = (uri.as_bytes(), hash_bytes(uri.as_bytes()));
-        // The uri may stand for another one, of which the array is.
-        let found = [state.arrays.find(name, hash), state.arrays.find_target(name, hash)];
-        for array in found.into_iter().flatten() {
-            forget_array(shared, state, array);
-        }
+        forget_name(shared, state, uri.as_bytes());
         // Boxes with a map may know it as an image.
-        let (mut name, mut level) = (Uri::new(), 0);
-        while level < GROUP_LEVELS_MAX as u32 && write_level_name(uri.as_str(), level, &mut name) {
-            let (name, hash) = (name.as_bytes(), hash_bytes(name.as_bytes()));
-            let found = [state.arrays.find(name, hash), state.arrays.find_target(name, hash)];
-            found.into_iter().flatten().for_each(|array| forget_array(shared, state, array));
-            level += 1;
+        let has_maps = shared.settings.resample_bytes() > 0;
+        for level in 0..if has_maps { GROUP_LEVELS_MAX as u32 } else { 0 } {
+            let mut name = Uri::new();
+            if write_level_name(uri.as_str(), level, &mut name) {
+                forget_name(shared, state, name.as_bytes());
+            }
         }
         Ok(())
     }
@@ -446,12 +440,16 @@ impl Engine {
     }
 }
 
-/// Forgets an array and its chunks.
-fn forget_array(shared: &Shared, state: &mut State, array: ArraySlot) {
-    let id = state.arrays.id(array);
-    state.arrays.forget(array);
-    state.chunks.invalidate(|key| key.array_id == id);
-    state.files.forget_array(Some(id), |open| shared.store.close(open));
+/// Forgets the array of a name, which may stand for another one, and its chunks.
+fn forget_name(shared: &Shared, state: &mut State, name: &[u8]) {
+    let hash = hash_bytes(name);
+    let found = [state.arrays.find(name, hash), state.arrays.find_target(name, hash)];
+    for array in found.into_iter().flatten() {
+        let id = state.arrays.id(array);
+        state.arrays.forget(array);
+        state.chunks.invalidate(|key| key.array_id == id);
+        state.files.forget_array(Some(id), |open| shared.store.close(open));
+    }
 }
 
 /// Those who wait in push, pop, read_into or reset are to look.

@@ -104,13 +104,10 @@ impl Engine {
             let text = "at, axes and tensor of the box must be 0: the target says where it goes";
             return Err(fail!(why, Invalid, "{text}"));
         }
-        if request.augment.affine().is_some() {
-            let text = "affine: boxes of batches alone have it: leave it out";
-            return Err(fail!(why, Invalid, "{text}"));
-        }
-        if request.augment.view().is_some() {
-            let text = "augment: boxes of batches alone have it: leave it out";
-            return Err(fail!(why, Invalid, "{text}"));
+        if !request.augment.words().is_empty() {
+            let member = if request.augment.view().is_some() { "augment" } else { "affine" };
+            let text = "boxes of batches alone have it: leave it out";
+            return Err(fail!(why, Invalid, "{member}: {text}"));
         }
         self.fix_name(request, why)?;
         self.field_of(request, why)?;

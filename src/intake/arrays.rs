@@ -114,7 +114,7 @@ pub struct Arrays {
     pub uris: Table<Uri>,
     /// Targets of aliases.
     targets: &'static mut [Target],
-    /// Where the levels lie that aliases are; none if no box has a map.
+    /// The place of each alias that is a level of an image; none if no box has a map.
     placements: &'static mut [Placement],
     /// Records of the entries; written while loading ends, read while pinned.
     pub records: Table<ArrayRecord>,
@@ -231,7 +231,7 @@ impl Arrays {
         self.targets[slot.at()].read(self.uris.rows(slot.at(), 1)[0].as_str(), target);
     }
 
-    /// Notes what an entry stands for, which is being loaded, and where that level lies.
+    /// Notes what an entry stands for, which is being loaded, and the place of that level.
     pub fn set_target(&mut self, slot: ArraySlot, target: &Target, placement: &Placement) {
         assert!(self.state(slot) == ArrayState::Loading);
         self.targets[slot.at()] = *target;
@@ -240,7 +240,7 @@ impl Arrays {
         }
     }
 
-    /// Where the level lies that an alias is.
+    /// The place of the level that an alias is.
     pub fn placement(&self, slot: ArraySlot) -> &Placement {
         assert!(self.state(slot) == ArrayState::Alias);
         &self.placements[slot.at()]

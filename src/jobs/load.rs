@@ -36,7 +36,7 @@ struct Found<'w> {
     edges: &'w [EdgeRun],
     /// The uri that it stands for.
     alias: &'w Uri,
-    /// Where the level lies that it is.
+    /// The place of the level that it is.
     placement: Placement,
     version: Option<Version>,
 }

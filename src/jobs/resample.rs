@@ -14,7 +14,7 @@ use crate::state::lock::{Lock, Locked};
 use crate::state::resampling::ResamplePiece;
 use crate::state::shared::Shared;
 
-/// What is resampled to if arithmetic comes after it: the type and its bytes.
+/// The type that is resampled to if arithmetic follows, and its bytes.
 pub const FLOAT: (Dtype, u32) = (Dtype::F32, 4);
 
 /// The next piece of a box, if there is one.

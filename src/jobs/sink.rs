@@ -101,6 +101,8 @@ pub struct Boxes<'a> {
     /// From the array's element type to that of each field; None if a field cannot have it, and no
     /// box of the array goes to it.
     casts: ArrayVec<Option<Cast>, { FIELDS_MAX as usize }>,
+    /// From the array's element type to the same.
+    copy: Option<Cast>,
 }
 
 /// The part of a task that one box gets.
@@ -123,7 +125,9 @@ impl<'a> Boxes<'a> {
         let settings = &shared.settings;
         let is_streamed = settings.streams_slots();
         let cast = |field: &Field| field.cast_from(record).map(|cast| cast.streamed(is_streamed));
-        Boxes { shared, record, casts: settings.fields.iter().map(cast).collect() }
+        let own = (record.dtype, record.dtype_bytes);
+        let copy = Cast::find(own.0, own.1, own.0, own.1);
+        Boxes { shared, record, casts: settings.fields.iter().map(cast).collect(), copy }
     }
 
     /// A task in row `row` of the tables of waves. `own` is a place for its record, if the task's
@@ -167,9 +171,7 @@ impl<'a> Boxes<'a> {
     {
         if source.is_resampled {
             let Resampled { hull, strides, .. } = self.shared.resampled(slot, number);
-            let own = (record.dtype, record.dtype_bytes);
-            let cast = Cast::find(own.0, own.1, own.0, own.1);
-            let Some(cast) = cast else { unreachable!("elements of a type can be copied") };
+            let Some(cast) = self.copy else { unreachable!("elements of a type can be copied") };
             let pad = self.shared.padding(source.field).mode;
             return SampleBox { record, cast, shape: hull, strides, pad };
         }
@@ -254,7 +256,7 @@ pub fn change_of<'b>(
     (slot, number): (BatchSlot, u32),
     source: &BoxRecord,
 ) -> Option<Change<'b>> {
-    // What is done to a box with a map is done when it is resampled.
+    // A box with a map has its arithmetic when it is resampled.
     let is_done_here = source.is_augmented && !source.is_resampled;
     let augment = is_done_here.then(|| shared.augment(slot, number))?;
     let (field, elements) = (shared.field(source.field), (record.dtype, record.dtype_bytes));

@@ -1,4 +1,4 @@
-//! Where the places of a box lie in an array, as push copies it: [`crate::base::abi::Affine`].
+//! The map from places of a box to voxels, as push copies it: [`crate::base::abi::Affine`].
 //!
 //! In: numbers of the caller. Out: words, and the same numbers again. Invariant: what was written
 //! is read, bit for bit; whether it makes a map is for others.

@@ -1,4 +1,4 @@
-//! What is done to a box besides reading it, as push copies it: arithmetic on its elements
+//! The augmentation of a box, as push copies it: arithmetic on its elements
 //! ([`crate::base::abi::Augment`]), and a map from its places to voxels ([`Affine`]).
 //!
 //! In: numbers of the caller. Out: words, in which no address is, so that they may lie anywhere.

@@ -31,7 +31,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Of one voxel and one place.
+    /// The layout of one voxel and one place.
     pub const NONE: Layout =
         Layout { source: [0; AXES], target: [0; AXES], others: ArrayVec::new_const(), elements: 1 };
 

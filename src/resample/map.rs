@@ -132,7 +132,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// Of one axis: place 0 is voxel 0.
+    /// The map of one axis from place 0 to voxel 0.
     pub const NONE: Map = Map {
         rank: 1,
         filter: Filter::Nearest,
@@ -164,7 +164,7 @@ impl Map {
         Ok(map)
     }
 
-    /// What is wrong with a map of any array.
+    /// Reports a fault that the map has for any array.
     pub fn check(
         rank: usize,
         matrix: &[[f64; 4]; AXES],

@@ -35,7 +35,7 @@ pub struct Target<'a, 'b> {
     /// An element of the type that places are resampled to: what those hold that lie outside of
     /// the array.
     pub pad: &'b [u8],
-    /// What writes the places in another way than as they are.
+    /// Writes the places; None: they are copied as they are.
     pub write: Option<&'b mut Write<'a, 'b>>,
 }
 

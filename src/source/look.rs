@@ -42,7 +42,7 @@ pub struct Look<'a> {
     /// The version of its document, of its .npy file, or of the folder of its numbered files; None
     /// if nothing of an array is read.
     pub version: Option<Version>,
-    /// Where the level lies that was found for a box with a map.
+    /// The place of the level that was found for a box with a map.
     pub placement: Placement,
 }
 

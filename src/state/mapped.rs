@@ -57,7 +57,7 @@ impl State {
 
     /// A task of a wave is done with.
     pub(super) fn end_shares(&mut self, shared: &Shared, wave: WaveIndex, task: &ChunkTask) {
-        // What no box covers stands for its sample by the first box of that.
+        // Tasks of blanks name the first box of their sample, and are not of that.
         if task.array == ArraySlot::NONE {
             return;
         }

@@ -111,7 +111,7 @@ impl State {
             ArraySlot::NONE => RANK_MAX as u64,
             array => shared.array_record(array).axes() as u64,
         };
-        // Of a box whose units have so many records of a change.
+        // The units of a box, each with so many records of a change.
         let units_of = |records: u32| match task.kind {
             ChunkKind::Pad => outside_records_max(rank, records),
             ChunkKind::Blank => BLANKS_MAX,

@@ -1,4 +1,4 @@
-//! Where the places of a box lie in an array, as Rust gives it.
+//! A map from the places of a box to voxels, as Rust gives it.
 //!
 //! In: numbers of the caller. Out: words in a request. Whether they make a map is for push.
 
@@ -7,7 +7,7 @@ use crate::base::status::{Status, Why};
 use crate::fail;
 use crate::records::{Affine, AugmentWords};
 
-/// What is read of the voxels about the place that a map leads to.
+/// The voxels that are read about the place that a map leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Interpolation {
     /// The one at `floor(x + 1/2)`.
@@ -26,7 +26,7 @@ pub struct AffineMap<'a> {
     pub axes: &'a [usize],
     /// A row for each of those axes, and in it a factor for each of them and, at place 3, a term.
     pub matrix: [[f64; MAP_AXES + 1]; MAP_AXES],
-    /// What is read of the voxels about a place.
+    /// The voxels that are read about a place.
     pub filter: Interpolation,
     /// Level of an OME-NGFF image; None: the coarsest that is fine enough.
     pub level: Option<u32>,

@@ -33,9 +33,9 @@ pub struct Part<'a> {
     /// The axis of the field that each axis of the box becomes; None for one of extent 1 that is
     /// dropped. Empty: the axes of the field in order.
     pub axes: &'a [Option<usize>],
-    /// What is done to the elements; None: they are cast alone.
+    /// The arithmetic on the elements; None: they are cast alone.
     pub augment: Option<Augmentation<'a>>,
-    /// Where the places lie in the array; None: begin, end and step say it.
+    /// The map from places to voxels; None: begin, end and step are it.
     pub affine: Option<AffineMap<'a>>,
 }
 

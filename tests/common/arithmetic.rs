@@ -94,7 +94,7 @@ impl Arithmetic {
         self.erase.iter().map(|(begin, end, values)| erasure((begin, end, values))).collect()
     }
 
-    /// What push takes, with those boxes.
+    /// The same as push takes it, with those boxes.
     pub fn given<'a>(&'a self, erase: &'a [Erasure<'a>]) -> Augmentation<'a> {
         Augmentation {
             channels: self.channels,

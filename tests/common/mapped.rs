@@ -1,4 +1,4 @@
-//! Boxes pushed as maps that lead to the same voxels: what comes out of them is the same.
+//! Boxes pushed as maps that lead to the same voxels, so that samples are the same.
 //!
 //! In: requests. Out: samples of one box with an affine map, of a whole number of voxels along each
 //! axis, which is nearest. Boxes of more axes than a map has, or of none, are pushed as they are.

@@ -1,5 +1,5 @@
 //! Boxes with arithmetic in loaders on the simulated device: under the least memory, with samples
-//! that fail, in memory that is lent, beside a cache. The host gives what must come out.
+//! that fail, in memory that is lent, with a cache. The host gives the expected bytes.
 
 use crate::common::arithmetic::Arithmetic;
 use crate::common::cuda_sim::{Mode, Simulator};

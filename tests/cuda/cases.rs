@@ -1,6 +1,6 @@
 //! Random arrays, boxes and filters, as units and as the host path writes them.
 
-use crate::sim::{Aligned, Wave};
+use crate::sim::{Aligned, ORDERS, Sim, Wave};
 use wavetrain::assemble::augment::Change;
 use wavetrain::assemble::axis::{PadMode, source_range};
 use wavetrain::assemble::cast::Cast;
@@ -62,7 +62,7 @@ pub struct Case {
     pub filter: Filter,
     pub typesize: usize,
     pub block_bytes: usize,
-    /// What is done to the elements.
+    /// The arithmetic on the elements.
     pub words: AugmentWords,
 }
 
@@ -75,6 +75,22 @@ pub fn alone(unit: Unit) -> Piece<'static> {
 pub struct Told {
     pub wave: Wave,
     pub expected: Vec<u8>,
+}
+
+impl Told {
+    /// Runs the wave in all orders on poisoned memory, and compares.
+    pub fn check(&self, sim: &Sim, what: &dyn Fn() -> String) {
+        let mut target = Aligned::new(self.expected.len(), POISON);
+        for order in ORDERS {
+            target.fill(POISON);
+            let wave = self.wave.bytes(target.as_ptr() as u64);
+            assert_eq!(sim.assemble(&wave, order), 0, "order {order}: {}", what());
+            if let Some(at) = (0..target.len()).find(|at| target[*at] != self.expected[*at]) {
+                let (found, expected) = (target[at], self.expected[at]);
+                panic!("order {order}, byte {at}: {found:#x}, not {expected:#x}: {}", what());
+            }
+        }
+    }
 }
 
 /// A record of a chunked array whose chunks are transposed by `order`.

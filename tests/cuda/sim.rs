@@ -173,7 +173,7 @@ pub struct Wave {
 pub enum Record {
     /// A unit.
     Unit(Unit),
-    /// What belongs to the unit before: its folds, words of what is done to its elements.
+    /// A part of the unit before: its folds, words of its arithmetic.
     More([u8; RECORD_BYTES]),
 }
 

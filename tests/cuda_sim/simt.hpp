@@ -599,7 +599,7 @@ std::common_type_t<T, U> max(T a, U b) {
 
 // Loads and stores with a cache hint.
 #ifdef SIMT_WATCH
-// What is told of each load by __ldg. Each library has its own: one that is inline would be that of
+// Each load by __ldg is reported to it. Each library has its own: an inline one would be that of
 // all libraries of a process, whose tests run at the same time.
 static void (*simt_watch)(uintptr_t first, size_t bytes) = nullptr;
 #endif

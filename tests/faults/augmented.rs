@@ -1,7 +1,7 @@
 //! Every call of the driver fails once while boxes with arithmetic stream to a simulated device.
 //!
-//! Invariant: a failure has the name of the entry, bytes that come out are those of the host, close
-//! works, and all is given back.
+//! Invariant: a failure has the name of the entry, batches have the bytes of the host, close works,
+//! and all is given back.
 
 use crate::common::arithmetic::Arithmetic;
 use crate::common::cuda_sim::Simulator;
@@ -60,7 +60,7 @@ fn arithmetic_on_a_device_bears_every_call_that_fails() {
     let mut dice = Dice(0x5EED_5EED);
     let draw = |_| Arithmetic::draw(&mut dice, &[CROP; 2]);
     let drawn: Vec<Arithmetic> = (0..2 * SAMPLES).map(draw).collect();
-    // What the driver does not take back goes with this context.
+    // Memory that the driver does not take back is freed with this context.
     let gpu = Gpu::new(&simulator, 0);
     let plain = device_config(&simulator, 2);
     let plain = Config { augment: 1, dtype: Dtype::F32 as u32, ..plain };

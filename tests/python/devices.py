@@ -41,7 +41,7 @@ class Gpu:
         return wavetrain.Pipeline(config(**{**plain, **changes}))
 
     def values(self, batch: wavetrain.Batch) -> numpy.ndarray:
-        """What lies in device memory, if that is float32."""
+        """The numbers in device memory, as float32."""
         return self.bytes(batch).view("f4").reshape(batch.info.shape)
 
     def bytes(self, batch: wavetrain.Batch) -> numpy.ndarray:

@@ -186,7 +186,6 @@ def test_channels_last_have_their_own_factors(store):
 
 def test_turns_and_flips_are_what_axes_and_steps_do(store):
     folder, _ = store
-    shape = (8, 9, 10)
     turn = Affine([[0, -1, 0, 30], [1, 0, 0, 4], [0, 0, -1, 25]], filter="linear")
     mapped = Box(f"{folder}/image", [(0, 9), (0, 8), (0, 10)], affine=turn, axes=(0, 1, 2))
     plain = Box(
@@ -195,7 +194,7 @@ def test_turns_and_flips_are_what_axes_and_steps_do(store):
         axes=(1, 0, 2),
     )
     made = stream([[mapped], [plain]], [Field("x", (9, 8, 10), "f32")])["x"]
-    assert (made[0] == made[1]).all() and shape
+    assert (bits(made[0]) == bits(made[1])).all()
 
 
 def test_boxes_may_be_parts_of_a_sample(store):
@@ -288,7 +287,7 @@ WHOLE = [[1, 0, 0], [0, 1, 0]]
     ("aabb", "affine", "settings", "error", "text"),
     [
         ([(0, 4)] * 2, Affine(WHOLE), {"augment": False}, "InvalidArgument", "augment to 1"),
-        ([(1, 5), (0, 4)], Affine(WHOLE), {}, "InvalidArgument", "axis 0 begins at 1"),
+        ([(1, 5), (0, 4)], Affine(WHOLE), {}, "InvalidArgument", "axis 0: begin = 1, step = "),
         ([(0, 4)] * 2, Affine([[1, 1, 0], [1, 1, 0]]), {}, "InvalidArgument", "singular"),
         ([(0, 4)] * 2, Affine([[1e12, 0, 0], [0, 1, 0]]), {}, "InvalidArgument", "2^31 voxels"),
         ([(0, 4)] * 2, Affine(WHOLE, (0, 2)), {}, "InvalidArgument", "axes[1] = 2"),

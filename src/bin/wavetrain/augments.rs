@@ -56,7 +56,7 @@ pub fn take(flags: &mut ConfigFlags, parser: &mut lexopt::Parser) -> Outcome<Pat
     Ok(PathBuf::from(parser.value()?))
 }
 
-/// What a file of JSON is read as.
+/// Reads a file of JSON.
 pub fn parsed<T>(path: &Path, read: impl Fn(&Value) -> Result<T, String>) -> Outcome<T> {
     let text = std::fs::read_to_string(path).map_err(|error| Fault::path(path, &error))?;
     let value = serde_json::from_str(&text).map_err(|error| error.to_string());

@@ -106,7 +106,7 @@ pub struct Requests {
     /// Place of the first in the whole list.
     pub first: usize,
     pub uris: Uris,
-    /// What is done to the elements of each box.
+    /// The arithmetic on the elements of each box.
     pub augment: Option<Augmentation<'static>>,
     /// The position of the uri and the box, per request.
     pub items: Vec<(usize, Extent)>,

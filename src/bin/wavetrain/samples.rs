@@ -27,7 +27,7 @@ use wavetrain::records::{DTYPES, Dtype};
 pub struct Fields {
     pub specs: Vec<FieldSpec>,
     pub names: Vec<String>,
-    /// What is done to the elements of boxes, by field.
+    /// The arithmetic on the elements of boxes, by field.
     augments: Vec<Option<Augmentation<'static>>>,
     dtypes: Vec<Dtype>,
 }

@@ -27,8 +27,8 @@ use crate::state::resampling::Resampled;
 use crate::state::shared::Shared;
 use arrayvec::ArrayVec;
 
-/// What a box with a map reads of an array, which is the level that was chosen if its uri names an
-/// image, and how it is resampled.
+/// The range of an array that a box with a map reads, and how it is resampled. The array is the
+/// level that was chosen if the box's uri names an image.
 pub fn map_box(
     shared: &Shared,
     record: &ArrayRecord,

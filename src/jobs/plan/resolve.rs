@@ -30,10 +30,7 @@ impl Planner {
         let mut guard = lock.lock();
         let state = &mut *guard;
         let front = state.queue.front_number();
-        let queue = match self.lane {
-            Lane::Samples => &state.queue,
-            Lane::Readers => &state.readers.queue,
-        };
+        let queue = state.queue_of(self.lane);
         current.group_limit = self.group_limit(lock.shared, queue, &current).min(self.level_limit);
         let number = self.order[current.group_first as usize];
         let queued = queued_box(lock.shared, queue, number);
@@ -45,6 +42,7 @@ impl Planner {
             return self.begin_group(lock, current);
         }
         self.begin_levels(lock.shared, state, &mut current, false);
+        // `queue_of` would borrow the table of arrays as well.
         let queue = match self.lane {
             Lane::Samples => &state.queue,
             Lane::Readers => &state.readers.queue,
@@ -246,8 +244,8 @@ impl Planner {
         true
     }
 
-    /// What box `number` of the batch in a slot reads of the array; None until there is staging for
-    /// it.
+    /// The range of the array that box `number` of the batch in a slot reads; None until there is
+    /// staging for it.
     fn find_reach(
         &self,
         lock: &Lock,

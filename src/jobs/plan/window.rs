@@ -377,8 +377,10 @@ impl Planner {
         if added > 0 {
             let state = &mut *lock.lock();
             state.slots.add_remaining(current.slot, added);
-            for at in before..self.limit {
-                self.each_resampled(shared, self.entry(at), |row| state.add_share(row));
+            if state.resampling.has_boxes() {
+                (before..self.limit).for_each(|at| {
+                    self.each_resampled(shared, self.entry(at), |row| state.add_share(row));
+                });
             }
             if !is_fed {
                 state.arrays.pin(current.array, added as u32);
@@ -403,7 +405,7 @@ impl Planner {
             current.pad_next += 1;
             let source = lock.shared.box_record(current.slot, number);
             let is_constant = lock.shared.padding(source.field).mode == PadMode::Constant;
-            // What a map reads of an array lies inside.
+            // The voxels of a map lie inside of the array.
             if !is_constant || source.is_resampled {
                 continue;
             }

@@ -63,7 +63,7 @@ pub struct LevelFinder<'a> {
     /// Lengths of a voxel of the level found.
     scales: ArrayVec<f64, RANK_MAX>,
     levels: u32,
-    /// Where that level lies.
+    /// The place of that level.
     placement: Placement,
     fault: Option<&'static str>,
 }
@@ -111,7 +111,7 @@ impl<'a> LevelFinder<'a> {
         }
     }
 
-    /// Where the level that was found lies, among all that were looked at.
+    /// The place of the level that was found, among all that were looked at.
     pub fn placement(&self) -> Placement {
         Placement { levels: self.levels, ..self.placement }
     }

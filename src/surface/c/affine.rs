@@ -1,4 +1,4 @@
-//! Where the places of a box lie in an array, across the C surface.
+//! A map from the places of a box to voxels, across the C surface.
 //!
 //! In: a struct of the caller's. Out: words in a request.
 

@@ -16,19 +16,6 @@ use wavetrain::records::{AugmentHead, AugmentWords, Dtype};
 /// Words of a record.
 const RECORD_WORDS: usize = RECORD_BYTES / 4;
 
-fn check(sim: &Sim, told: &Told, what: &dyn Fn() -> String) {
-    let mut target = Aligned::new(told.expected.len(), POISON);
-    for order in ORDERS {
-        target.fill(POISON);
-        let wave = told.wave.bytes(target.as_ptr() as u64);
-        assert_eq!(sim.assemble(&wave, order), 0, "order {order}: {}", what());
-        if let Some(at) = (0..target.len()).find(|at| target[*at] != told.expected[*at]) {
-            let (found, expected) = (target[at], told.expected[at]);
-            panic!("order {order}, byte {at}: {found:#x}, not {expected:#x}: {}", what());
-        }
-    }
-}
-
 /// Any arithmetic on a sample of so many places along its axes.
 fn words(random: &mut Random, shape: &[i64]) -> AugmentWords {
     let extents: Vec<u64> = shape.iter().map(|extent| *extent as u64).collect();
@@ -62,7 +49,7 @@ fn units_with_arithmetic_give_the_bytes_of_the_host_path() {
     for number in 0..500 {
         let case = augmented(&mut random);
         let told = case.told(&mut random);
-        check(sim, &told, &|| format!("case {number}: {:?}, {:?}", case.shape, case.words));
+        told.check(sim, &|| format!("case {number}: {:?}, {:?}", case.shape, case.words));
         for (_, unit) in changed_units(&told) {
             assert_eq!((unit.path, unit.vector_elements), (Path::Elements as u8, 1));
             fills += u32::from(unit.is_fill);
@@ -103,7 +90,7 @@ fn every_type_that_has_floats_goes_through_arithmetic() {
         for sigma in [0.0, 1.5] {
             case.words = row_words(&mut random, (sigma, 77));
             let told = case.told_of(&random.bytes(20_000 * bytes as usize));
-            check(sim, &told, &|| format!("{source:?} of {bytes} to {target:?}, {sigma}"));
+            told.check(sim, &|| format!("{source:?} of {bytes} to {target:?}, {sigma}"));
         }
     }
 }
@@ -117,7 +104,7 @@ fn noise_of_a_sample_does_not_depend_on_how_it_is_cut_into_units() {
         let mut case = Case::new(record, Dtype::F32, vec![vec![2, 3]], vec![20, 60], PadMode::None);
         case.words = row_words(&mut random, (2.0, u64::MAX));
         let told = case.told_of(&vec![7; (chunk[0] * chunk[1]) as usize]);
-        check(sim, &told, &|| format!("{chunk:?}"));
+        told.check(sim, &|| format!("{chunk:?}"));
         told.expected[256..][..20 * 60 * 4].to_vec()
     };
     let whole = of([30, 70]);
@@ -193,7 +180,7 @@ const SPOILT_UNIT: [fn(&mut Unit); 7] = [
 fn words_that_lead_outside_of_their_records_are_refused_and_nothing_is_written() {
     let Some(sim) = Sim::get() else { return };
     let mut random = Random(0x7072_6F74_6563_7401);
-    check(sim, &one_unit(&mut random), &|| "as it is".into());
+    one_unit(&mut random).check(sim, &|| "as it is".into());
     let refused = |told: &Told, what: String| {
         let target = Aligned::new(told.expected.len(), POISON);
         for order in ORDERS {

@@ -14,20 +14,6 @@ use wavetrain::assemble::vectors::{Path, TILE_THREADS, TILE_VECTORS};
 use wavetrain::cuda::digests::PART_BYTES;
 use wavetrain::records::{ByteOrder, Dtype};
 
-/// Runs a wave in all orders on poisoned memory, and compares.
-fn check(sim: &Sim, told: &Told, what: &dyn Fn() -> String) {
-    let mut target = Aligned::new(told.expected.len(), POISON);
-    for order in ORDERS {
-        target.fill(POISON);
-        let wave = told.wave.bytes(target.as_ptr() as u64);
-        assert_eq!(sim.assemble(&wave, order), 0, "order {order}: {}", what());
-        if let Some(at) = (0..target.len()).find(|at| target[*at] != told.expected[*at]) {
-            let (found, expected) = (target[at], told.expected[at]);
-            panic!("order {order}, byte {at}: {found:#x}, not {expected:#x}: {}", what());
-        }
-    }
-}
-
 fn describe(number: u64, case: &Case) -> String {
     let Case { record, dtype, begins, shape, pad, filter, typesize, block_bytes, .. } = case;
     let axes = record.axes();
@@ -57,7 +43,7 @@ fn units_of_random_geometry_give_the_bytes_of_the_host_path() {
     for number in 0..500 {
         let case = Case::random(&mut random);
         let told = case.told(&mut random);
-        check(sim, &told, &|| describe(number, &case));
+        told.check(sim, &|| describe(number, &case));
         units(&told.wave).for_each(|unit| seen[usize::from(unit.path)] += 1);
     }
     assert!(seen.iter().all(|count| *count > 40), "paths that hardly occurred: {seen:?}");
@@ -77,7 +63,7 @@ fn check_cast(sim: &Sim, (source, bytes, target): (Dtype, u32, Dtype), chunk: &[
         }
         let case = Case::new(record, target, vec![vec![0; shape.len()]], sample, PadMode::None);
         let told = case.told_of(chunk);
-        check(sim, &told, &|| format!("{source:?} of {bytes} to {target:?}, {is_strided}"));
+        told.check(sim, &|| format!("{source:?} of {bytes} to {target:?}, {is_strided}"));
     }
 }
 
@@ -135,7 +121,7 @@ fn long_rows_of_any_alignment_give_the_bytes_of_the_host_path() {
         let length = shape[2] as i64 - 40 - random.within(0, 9);
         let begins = vec![vec![0, 0, first], vec![1, 0, first + 1]];
         let case = Case::new(record, target, begins, vec![2, 2, length], PadMode::None);
-        check(sim, &case.told(&mut random), &|| describe(number, &case));
+        case.told(&mut random).check(sim, &|| describe(number, &case));
     }
 }
 
@@ -163,11 +149,11 @@ fn rows_cut_at_every_place_give_the_bytes_of_the_host_path() {
         // Rows that begin at one place of their vectors, and at different ones.
         for (length, cut) in (1..=40).flat_map(|cut| [(64, cut), (61, cut)]) {
             let mut case = cut_rows(pair, length, cut);
-            check(sim, &case.told(&mut random), &|| describe(cut, &case));
+            case.told(&mut random).check(sim, &|| describe(cut, &case));
             case.filter = random.choice(&[Filter::Bytes, Filter::Bits]);
             case.typesize = pair.1 as usize;
             case.block_bytes = random.choice(&[16, 40, 1024]) * case.typesize;
-            check(sim, &case.told(&mut random), &|| describe(cut, &case));
+            case.told(&mut random).check(sim, &|| describe(cut, &case));
         }
     }
 }
@@ -204,7 +190,7 @@ fn planes_of_aligned_u16_rows_give_the_bytes_of_the_host_path() {
     let mut random = Random(0x0F0F_1234_8765_F0F0);
     for number in 0..80 {
         let case = if number < 60 { u16_planes(&mut random) } else { u16_row(&mut random) };
-        check(sim, &case.told(&mut random), &|| describe(number, &case));
+        case.told(&mut random).check(sim, &|| describe(number, &case));
     }
 }
 
@@ -219,7 +205,7 @@ fn rank_16_is_written_like_any_other() {
     let case = Case::new(record, Dtype::F32, vec![vec![0; 16]], sample, PadMode::None);
     let told = case.told(&mut random);
     assert!(units(&told.wave).any(|unit| unit.axis_count == 12));
-    check(sim, &told, &|| describe(0, &case));
+    told.check(sim, &|| describe(0, &case));
 }
 
 /// Waves with one unit that reads a byte less than it needs, or outside the wave's data; what comes

@@ -73,7 +73,7 @@ pub struct Options {
     pub json: bool,
     /// Whether every array keeps its own type.
     pub source: bool,
-    /// What is done to the elements of each box.
+    /// The arithmetic on the elements of each box.
     pub augment: Option<Augmentation<'static>>,
 }
 
