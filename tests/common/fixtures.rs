@@ -110,6 +110,16 @@ pub fn group_uri(name: &str) -> String {
     folder("ngff").join("stores").join(name).to_str().expect("UTF-8").to_string()
 }
 
+/// Whether a path, up to its NUL if it has one, is that of a chunk or a shard: `c` and numbers are
+/// its last names. Folders above the array may be named `c`.
+pub fn is_chunk_path(path: &[u8]) -> bool {
+    let path = path.strip_suffix(b"\0").unwrap_or(path);
+    let is_number = |name: &&[u8]| !name.is_empty() && name.iter().all(u8::is_ascii_digit);
+    let mut names = path.rsplit(|byte| *byte == b'/').peekable();
+    let has_number = names.peek().is_some_and(is_number);
+    has_number && names.find(|name| !is_number(name)) == Some(b"c")
+}
+
 /// The store of that name.
 pub fn store(name: &str) -> &'static Store {
     all().iter().find(|store| store.name == name).unwrap_or_else(|| panic!("no store {name}"))

@@ -7,7 +7,7 @@
 use crate::common::drive::{
     Dice, Job, PATIENCE_NS, check_batch, first_failure, stream_through, tag,
 };
-use crate::common::fixtures::Scratch;
+use crate::common::fixtures::{Scratch, is_chunk_path};
 use crate::common::hook;
 use crate::common::read_boxes::{self, Layout, check_each, part};
 use crate::common::store::zstd_frame;
@@ -86,7 +86,7 @@ unsafe extern "C" fn read(
     // SAFETY: the gate outlives the loader, and a name has a NUL.
     let (gate, text) = unsafe { (&*user.cast::<Gate>(), CStr::from_ptr(name)) };
     let text = text.to_str().unwrap();
-    if text.contains("/c/") {
+    if is_chunk_path(text.as_bytes()) {
         gate.pass();
         if !gate.bad.is_empty() && text.ends_with(gate.bad) {
             return FILE_FAILED;

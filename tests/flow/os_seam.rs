@@ -4,6 +4,7 @@
 //! Each case has a table of system calls of its own, made by `seam!`, so that cases run side by
 //! side.
 
+use crate::common::fixtures::is_chunk_path;
 use crate::common::store;
 use crate::common::store::{Spec, value};
 use std::path::{Path, PathBuf};
@@ -295,7 +296,7 @@ static SHORT_FOR_ATTRIBUTES: Os = Os {
             return Err(Errno(libc::EMFILE));
         }
         (SYSTEM.open)(path).inspect(|fd| {
-            if has(b"/c/") {
+            if is_chunk_path(path) {
                 SHARD.store(i64::from(*fd), SeqCst);
             }
         })

@@ -1,6 +1,7 @@
 //! Whoever sleeps is woken: each test is a moment at which a sleeper could miss its event. They run
 //! many rounds, because the moment is short; a missed event shows as a pop that does not return.
 
+use crate::common::fixtures::is_chunk_path;
 use crate::common::hook::{self, with_hook};
 use crate::common::store;
 use crate::common::store::Spec;
@@ -169,7 +170,7 @@ impl Gate {
         // SAFETY: `config` gives a gate that lives as long as the process, and the library hands
         // over a NUL-terminated name.
         let (gate, path) = unsafe { (&*user.cast::<Gate>(), CStr::from_ptr(name)) };
-        if path.to_bytes().windows(3).any(|part| part == b"/c/") {
+        if is_chunk_path(path.to_bytes()) {
             let mut state = gate.state.lock().unwrap();
             state.0 += 1;
             gate.changed.notify_all();
