@@ -65,7 +65,7 @@ const ROOMS: &[(&str, &str)] = &[
     // The floor.
     ("cuda", "os base"),
     ("os", "base"),
-    ("simd", "loops base"),
+    ("simd", "loops records base"),
     ("loops", "records"),
     ("records", "base"),
     ("base", ""),

@@ -3,19 +3,19 @@
 //! In: planes of source elements, as of [`super::cast`]. Out: the field's elements. Invariant: what
 //! include/wavetrain.h says of wavetrain_augment, bit for bit, wherever a box is cut into planes.
 //!
-//! A strip of elements becomes floats, which stay in L1 while all is done to them, and then
-//! elements of the field. Rows where each element has the same factor and term share a strip. Boxes
-//! that are erased are written over a block once that is there.
+//! Rows of the usual types take one pass ([`SteppedRows`]). Two passes, by way of a strip of floats
+//! that stays in L1, are left for noise, channels that change within a short run, erased places and
+//! elements that are not side by side. Rows share a strip.
 
 use super::block::{Block, BlockAxis, BlockPlane};
 use super::cast::{Cast, Plane};
+use super::erase::{Erasing, Layout, Range};
 use super::fill_block;
-use crate::base::arena::{Claim, RowsMut};
-use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX};
+use crate::base::arena::{Claim, Rows, RowsMut};
 use crate::base::math::index;
 use crate::loops::augment::{FloatBytes, Steps, add_noise, run, run_each};
-use crate::records::{Augment, ByteOrder, Dtype, Erased};
-use crate::simd::Level;
+use crate::records::{Augment, ByteOrder, Dtype};
+use crate::simd::{Level, SteppedRows, stream_fence};
 
 /// Floats of a strip.
 const STRIP: usize = 1024;
@@ -27,27 +27,31 @@ const RUN_MIN: u64 = 32;
 #[derive(Clone, Copy)]
 pub struct Change<'a> {
     augment: Augment<'a>,
-    /// Extents of the field.
-    extents: &'a [u64],
-    /// Elements from one place to the next along each of its axes.
-    strides: [u64; RANK_MAX],
+    /// The axes of the field.
+    layout: Layout<'a>,
     /// From the array's element type to floats.
     to_float: Cast,
     /// From the field's to floats, and back.
     field: [Cast; 2],
+    /// From the array's type to the field's in one pass.
+    whole: Option<SteppedRows>,
+    /// From the array's type to floats, and from there to the field's.
+    halves: [Option<SteppedRows>; 2],
+    is_streamed: bool,
     level: Level,
 }
 
-/// The memory of what is changed at a time.
-pub struct Strip {
+/// What a block takes while it is changed.
+pub struct Strip<'a> {
     floats: [u8; STRIP * 4],
     pattern: Option<Pattern>,
+    erasing: Option<Erasing<'a>>,
 }
 
-impl Strip {
-    /// With nothing in it.
-    pub fn empty() -> Strip {
-        Strip { floats: [0; STRIP * 4], pattern: None }
+impl Strip<'_> {
+    /// For floats of lines, as of [`Change::run`].
+    pub fn empty() -> Self {
+        Strip { floats: [0; STRIP * 4], pattern: None, erasing: None }
     }
 }
 
@@ -56,6 +60,43 @@ struct Pattern {
     phase: u64,
     scale: [f32; STRIP],
     bias: [f32; STRIP],
+}
+
+/// Rows of a plane, or a piece of each.
+struct Part<'p> {
+    source: Plane<'p>,
+    /// The first place in the field.
+    first: u64,
+    /// Places from one row to the next.
+    pitch: u64,
+    /// Number of rows.
+    count: u64,
+    /// Elements of a row.
+    length: u64,
+}
+
+impl<'p> Part<'p> {
+    /// `count` rows from `row` on, `length` elements from `at` on.
+    fn of(
+        source: &Plane<'p>,
+        (first, pitch): (u64, u64),
+        (row, count): (u64, u64),
+        (at, length): (u64, u64),
+    ) -> Part<'p> {
+        let moved = row as i64 * source.pitch + at as i64 * source.step;
+        let source = Plane { first: source.first.wrapping_add_signed(moved), ..*source };
+        Part { source, first: first + row * pitch + at, pitch, count, length }
+    }
+
+    /// One past its last place.
+    fn limit(&self) -> u64 {
+        self.first + (self.count - 1) * self.pitch + self.length
+    }
+
+    /// Where it goes, in elements of `bytes` bytes.
+    fn rows<'c>(&self, claim: &'c mut Claim<'_>, bytes: u64) -> RowsMut<'c> {
+        claim.row_grid(self.first * bytes, self.length * bytes, self.count, self.pitch * bytes)
+    }
 }
 
 impl<'a> Change<'a> {
@@ -67,28 +108,38 @@ impl<'a> Change<'a> {
         (extents, field): (&'a [u64], Dtype),
         is_streamed: bool,
     ) -> Option<Change<'a>> {
-        let float = (Dtype::F32, 4);
-        let (bytes, mut strides, mut stride) = (field.bytes(), [0; RANK_MAX], 1);
-        for axis in (0..extents.len()).rev() {
-            strides[axis] = stride;
-            stride *= extents[axis];
-        }
-        let to_float = Cast::find(source.0, source.1, float.0, float.1)?;
-        let from_field = Cast::find(field, bytes, float.0, float.1)?;
-        let to_field = Cast::find(float.0, float.1, field, bytes)?.streamed(is_streamed);
+        Change::new_at(Level::here(), augment, source, (extents, field), is_streamed)
+    }
+
+    /// [`Change::new`] with the instructions of one level: all give the same bits.
+    pub fn new_at(
+        level: Level,
+        augment: Augment<'a>,
+        source: (Dtype, u32),
+        (extents, field): (&'a [u64], Dtype),
+        is_streamed: bool,
+    ) -> Option<Change<'a>> {
+        let (float, bytes) = (Dtype::F32, field.bytes());
+        let to_float = Cast::find_at(level, source.0, source.1, float, 4)?;
+        let from_field = Cast::find_at(level, field, bytes, float, 4)?;
+        let to_field = Cast::find_at(level, float, 4, field, bytes)?.streamed(is_streamed);
+        let stepped = |source, target| SteppedRows::at(level, source, target);
         Some(Change {
             augment,
-            extents,
-            strides,
+            layout: Layout::new(extents, u64::from(bytes)),
             to_float,
             field: [from_field, to_field],
-            level: Level::here(),
+            whole: stepped(source.0, field),
+            halves: [stepped(source.0, float), stepped(float, field)],
+            is_streamed,
+            level,
         })
     }
 
     /// The same for elements of the field's type.
     pub fn of_field(self) -> Change<'a> {
-        Change { to_float: self.field[0], ..self }
+        let halves = [None, self.halves[1]];
+        Change { to_float: self.field[0], whole: None, halves, ..self }
     }
 
     /// The arithmetic.
@@ -98,7 +149,7 @@ impl<'a> Change<'a> {
 
     /// Extents of the field.
     pub fn extents(&self) -> &'a [u64] {
-        self.extents
+        self.layout.extents
     }
 
     /// Whether padding is changed too.
@@ -106,13 +157,15 @@ impl<'a> Change<'a> {
         self.augment.pad_goes_through()
     }
 
-    /// From floats to the field's elements.
-    fn out(&self) -> &Cast {
-        &self.field[1]
+    /// What a block takes while it is changed.
+    pub fn strip(&self, block: &Block) -> Strip<'a> {
+        Strip { erasing: Erasing::of(block, &self.augment, self.layout), ..Strip::empty() }
     }
 
-    fn target_bytes(&self) -> u64 {
-        u64::from(self.out().target_bytes())
+    /// The part of a block of the field that lies in a range along each of the field's axes; None
+    /// where there is none.
+    pub fn cut(&self, block: &Block, range: impl Fn(usize) -> Range) -> Option<Block> {
+        self.layout.cut(block, range).map(|(part, _)| part)
     }
 
     /// Changes the elements of a plane, which `source` has, on their way into the field.
@@ -121,32 +174,43 @@ impl<'a> Change<'a> {
         source: &Plane<'_>,
         plane: &BlockPlane,
         claim: &mut Claim<'_>,
-        strip: &mut Strip,
+        strip: &mut Strip<'_>,
     ) {
-        let target_bytes = self.target_bytes();
-        let piece_max = plane.length.min(STRIP as u64);
-        let group = STRIP as u64 / piece_max;
-        let Strip { floats: strip, pattern } = strip;
-        for row in (0..plane.count).step_by(group as usize) {
-            let count = group.min(plane.count - row);
-            for at in (0..plane.length).step_by(STRIP) {
-                let piece = piece_max.min(plane.length - at);
-                let (bytes, row_bytes) = (&mut strip[..index(4 * count * piece)], 4 * piece);
-                let moved = row as i64 * source.pitch + at as i64 * source.step;
-                let first = source.first.wrapping_add_signed(moved);
-                let mut packed = RowsMut::packed(bytes, index(row_bytes));
-                self.to_float.plane(&Plane { first, ..*source }, &mut packed);
-                let target = plane.target + row * plane.target_pitch + at * target_bytes;
-                let floats = bytes.as_chunks_mut().0;
-                let places = (target / target_bytes, plane.target_pitch / target_bytes);
-                self.rows(floats, piece, places, pattern);
-                let pitch = row_bytes as i64;
-                let order = ByteOrder::Little;
-                let floats = Plane { bytes, first: 0, step: 4, pitch, order };
-                let row_bytes = piece * target_bytes;
-                let mut rows = claim.row_grid(target, row_bytes, count, plane.target_pitch);
-                self.out().plane(&floats, &mut rows);
+        let (bytes, length) = (self.layout.bytes, plane.length);
+        let places @ (first, pitch) = (plane.target / bytes, plane.target_pitch / bytes);
+        let whole = self.whole.filter(|_| self.augment.noise().is_none());
+        let whole = whole.filter(|pass| takes(pass, source));
+        let group = (STRIP as u64 / length).max(1);
+        let mut row = 0;
+        while row < plane.count {
+            let (place, left) = (first + row * pitch, plane.count - row);
+            if let Some(whole) = whole
+                && let Some(spare) = self.alike(place, strip).checked_sub(length)
+            {
+                let count = if left > 1 { left.min(spare / pitch + 1) } else { left };
+                self.pass(&whole, &Part::of(source, places, (row, count), (0, length)), claim);
+                row += count;
+                continue;
             }
+            let (count, mut at) = (group.min(left), 0);
+            while at < length {
+                let (rows, rest) = ((row, count), length - at);
+                // Whole strips, so that what follows begins with a cache line.
+                let is_row = count == 1 && whole.is_some();
+                let alike = if is_row { self.alike(place + at, strip) } else { 0 };
+                let alike = (alike / STRIP as u64 * STRIP as u64).min(rest);
+                let piece = if alike > 0 { alike } else { rest.min(STRIP as u64) };
+                let part = Part::of(source, places, rows, (at, piece));
+                match whole {
+                    Some(whole) if alike > 0 => self.pass(&whole, &part, claim),
+                    _ => self.by_strip(&part, claim, strip),
+                }
+                at += piece;
+            }
+            row += count;
+        }
+        if self.is_streamed {
+            stream_fence();
         }
     }
 
@@ -155,57 +219,119 @@ impl<'a> Change<'a> {
     /// of them get, and nothing is done to that.
     pub fn run(
         &self,
-        floats: &mut [FloatBytes],
+        floats: &[u8],
         (first, step): (u64, u64),
         plain: Option<&[u8]>,
         claim: &mut Claim<'_>,
-        strip: &mut Strip,
+        strip: &mut Strip<'a>,
     ) {
-        let (count, bytes) = (floats.len() as u64, self.target_bytes());
-        let along = BlockAxis { length: count, source_step: 0, target_step: step };
+        let count = floats.len() as u64 / 4;
+        let along = BlockAxis { length: count, source_step: 4, target_step: step };
         let block = Block { axes: [along].into_iter().collect(), source: 0, target: first };
         if let Some(element) = plain {
             fill_block(claim, &block, element);
             return;
         }
-        let (place, places) = (first / bytes, step / bytes);
-        if places == 1 {
-            self.rows(floats, count, (place, 0), &mut strip.pattern);
-        } else {
-            for (float, number) in floats.chunks_exact_mut(1).zip(0..) {
-                self.rows(float, 1, (place + number * places, 0), &mut strip.pattern);
-            }
-        }
+        strip.erasing = Erasing::of(&block, &self.augment, self.layout);
         let order = ByteOrder::Little;
-        let floats = Plane { bytes: floats.as_flattened(), first: 0, step: 4, pitch: 4, order };
-        let (rows, row_bytes) = if places == 1 { (1, bytes * count) } else { (count, bytes) };
-        self.out().plane(&floats, &mut claim.row_grid(first, row_bytes, rows, step));
-        self.erase(&block, claim);
+        block.for_each_plane(self.layout.bytes, &mut |plane| {
+            let (step, pitch) = (plane.source_step, plane.source_pitch);
+            let floats = Plane { bytes: floats, first: plane.source, step, pitch, order };
+            self.plane(&floats, plane, claim, strip);
+        });
     }
 
-    /// Changes rows of `length` floats: the first has place `first` in the field, and from one row
-    /// to the next there are `pitch`.
+    /// How many places from one on are of its channel, and not erased.
+    fn alike(&self, place: u64, strip: &mut Strip<'_>) -> u64 {
+        let erased = strip.erasing.as_mut().map_or(u64::MAX, |erasing| erasing.next(place));
+        let limit = match self.augment.channels() {
+            0 | 1 => u64::MAX,
+            _ => {
+                let inner = self.layout.strides[self.augment.channel_axis()];
+                (place / inner + 1) * inner
+            }
+        };
+        erased.min(limit) - place
+    }
+
+    /// Changes places that are alike.
+    fn pass(&self, whole: &SteppedRows, part: &Part<'_>, claim: &mut Claim<'_>) {
+        let steps = self.steps(self.channel_of(part.first, part.first).unwrap_or(0));
+        let mut rows = part.rows(claim, self.layout.bytes);
+        stepped(whole, (&part.source, part.length), &steps, &mut rows, self.is_streamed);
+    }
+
+    /// Changes no more places than a strip has.
+    fn by_strip(&self, part: &Part<'_>, claim: &mut Claim<'_>, strip: &mut Strip<'_>) {
+        let row_bytes = index(4 * part.length);
+        let Strip { floats, pattern, erasing } = strip;
+        let bytes = &mut floats[..row_bytes * index(part.count)];
+        let mut packed = RowsMut::packed(bytes, row_bytes);
+        let noise = self.augment.noise();
+        let one = self.channel_of(part.first, part.limit() - 1).filter(|_| noise.is_none());
+        // What is left to be done, the same for all.
+        let mut steps = match (one, self.halves[0]) {
+            (Some(channel), Some(pass)) if takes(&pass, &part.source) => {
+                stepped(
+                    &pass,
+                    (&part.source, part.length),
+                    &self.steps(channel),
+                    &mut packed,
+                    false,
+                );
+                None
+            }
+            (one, _) => {
+                self.to_float.plane(&part.source, &mut packed);
+                let floats = bytes.as_chunks_mut().0;
+                one.map(|channel| self.steps(channel))
+                    .or_else(|| self.rows(floats, part, noise, pattern))
+            }
+        };
+        if let Some(erasing) = erasing
+            && erasing.next(part.first) < part.limit()
+        {
+            let floats = bytes.as_chunks_mut().0;
+            steps.take().inspect(|steps| run(self.level, floats, steps));
+            let rows = floats.chunks_exact_mut(index(part.length));
+            for (row, floats) in (0..).zip(rows) {
+                erasing.erase(floats, part.first + row * part.pitch);
+            }
+        }
+        if self.halves[1].is_none() {
+            steps.take().inspect(|steps| run(self.level, bytes.as_chunks_mut().0, steps));
+        }
+        let (pitch, order) = (row_bytes as i64, ByteOrder::Little);
+        let floats = Plane { bytes, first: 0, step: 4, pitch, order };
+        let rows = &mut part.rows(claim, self.layout.bytes);
+        let Some(pass) = &self.halves[1] else { return self.field[1].plane(&floats, rows) };
+        stepped(
+            pass,
+            (&floats, part.length),
+            &steps.unwrap_or(Steps::NONE),
+            rows,
+            self.is_streamed,
+        );
+    }
+
+    /// Scales the floats of rows, each by its own channel, and adds noise. Returns the steps that
+    /// are left.
     fn rows(
         &self,
         floats: &mut [FloatBytes],
-        length: u64,
-        (first, pitch): (u64, u64),
+        part: &Part<'_>,
+        noise: Option<(f32, u64)>,
         pattern: &mut Option<Pattern>,
-    ) {
-        let noise = self.augment.noise();
-        let count = floats.len() as u64 / length;
-        let one = self.channel_of(first, first + (count - 1) * pitch + length - 1);
-        if let (None, Some(channel)) = (noise, one) {
-            return run(self.level, floats, &self.steps(channel));
-        }
-        for (number, row) in floats.chunks_exact_mut(index(length)).enumerate() {
-            let place = first + number as u64 * pitch;
+    ) -> Option<Steps> {
+        let rows = floats.chunks_exact_mut(index(part.length));
+        for (number, row) in (0..).zip(rows) {
+            let place = part.first + number * part.pitch;
             self.scaled(row, place, noise.is_some(), pattern);
             if let Some(noise) = noise {
                 add_noise(self.level, row, noise, place);
-                run(self.level, row, &Steps { scale: 1.0, bias: -0.0, ..self.steps(0) });
             }
         }
+        noise.map(|_| Steps { scale: 1.0, bias: -0.0, ..self.steps(0) })
     }
 
     /// The channel that all places from one to another have; None if they have several.
@@ -214,8 +340,8 @@ impl<'a> Change<'a> {
         if channels <= 1 {
             return Some(0);
         }
-        let run = first / self.strides[self.augment.channel_axis()];
-        let is_one = run == last / self.strides[self.augment.channel_axis()];
+        let run = first / self.layout.strides[self.augment.channel_axis()];
+        let is_one = run == last / self.layout.strides[self.augment.channel_axis()];
         is_one.then_some(index(run % channels))
     }
 
@@ -235,7 +361,7 @@ impl<'a> Change<'a> {
         if channels <= 1 {
             return run(self.level, row, &open(self.steps(0)));
         }
-        let inner = self.strides[self.augment.channel_axis()];
+        let inner = self.layout.strides[self.augment.channel_axis()];
         let period = inner * channels;
         let phase = place % period;
         // One channel, or few.
@@ -261,7 +387,7 @@ impl<'a> Change<'a> {
     /// The pattern from a place among those of all channels on.
     fn pattern(&self, phase: u64) -> Pattern {
         let mut made = Pattern { phase, scale: [0.0; STRIP], bias: [0.0; STRIP] };
-        let inner = self.strides[self.augment.channel_axis()];
+        let inner = self.layout.strides[self.augment.channel_axis()];
         let period = inner * u64::from(self.augment.channels());
         let each = made.scale.iter_mut().zip(&mut made.bias);
         for (place, (scale, bias)) in (phase..).zip(each) {
@@ -282,66 +408,26 @@ impl<'a> Change<'a> {
             high,
         }
     }
+}
 
-    /// Overwrites what is to be erased of a block that is there.
-    pub fn erase(&self, block: &Block, claim: &mut Claim<'_>) {
-        for erased in self.augment.erased() {
-            let channels = erased.channels();
-            for channel in 0..channels {
-                let range = |axis| match axis {
-                    axis if channels > 1 && axis == self.augment.channel_axis() => {
-                        let (first, limit) = erased.range(axis);
-                        (first.max(channel as u64), limit.min(channel as u64 + 1))
-                    }
-                    axis => erased.range(axis),
-                };
-                if let Some(part) = self.cut(block, range) {
-                    let element = self.erased_element(&erased, channel);
-                    let bytes = index(self.target_bytes());
-                    fill_block(claim, &part, &element[..bytes]);
-                }
-            }
-        }
-    }
+/// Whether a pass takes rows of a source: elements side by side in the machine's order.
+fn takes(pass: &SteppedRows, source: &Plane<'_>) -> bool {
+    let bytes = pass.source_bytes();
+    source.step.unsigned_abs() == bytes && (source.order == ByteOrder::Little || bytes == 1)
+}
 
-    /// The field's element for a value.
-    fn erased_element(&self, erased: &Erased<'_>, channel: usize) -> [u8; ELEMENT_BYTES_MAX] {
-        let mut float = [erased.value(channel).to_ne_bytes()];
-        run(self.level, &mut float, &Steps::NONE);
-        let (mut element, bytes) = ([0; ELEMENT_BYTES_MAX], index(self.target_bytes()));
-        let order = ByteOrder::Little;
-        let float = Plane { bytes: &float[0], first: 0, step: 0, pitch: 0, order };
-        self.out().plane(&float, &mut RowsMut::packed(&mut element[..bytes], bytes));
-        element
-    }
-
-    /// The part of a block of the field that lies in a range along each of the field's axes; None
-    /// where there is none.
-    pub fn cut(&self, block: &Block, range: impl Fn(usize) -> (u64, u64)) -> Option<Block> {
-        let (bytes, mut rest) = (self.target_bytes(), block.target / self.target_bytes());
-        let mut part = Block { axes: block.axes.clone(), ..*block };
-        let mut source = block.source as i64;
-        for (axis, extent) in self.extents.iter().enumerate() {
-            let (stride, place) = (self.strides[axis], rest / self.strides[axis]);
-            rest %= stride;
-            let (first, limit) = range(axis);
-            // Of axes with one distance all but one have one place.
-            let walks = |of: &&mut BlockAxis| {
-                of.length > 1 && of.target_step == stride * bytes && *extent > 1
-            };
-            let Some(along) = part.axes.iter_mut().find(walks) else {
-                if place < first || place >= limit {
-                    return None;
-                }
-                continue;
-            };
-            let skipped = first.saturating_sub(place);
-            let places = limit.min(place + along.length).checked_sub(place + skipped);
-            along.length = places.filter(|places| *places > 0)?;
-            part.target += skipped * along.target_step;
-            source += skipped as i64 * along.source_step;
-        }
-        part.source = source as u64;
-        Some(part)
-    }
+/// Does as many rows of a source as a target has.
+fn stepped(
+    pass: &SteppedRows,
+    (source, length): (&Plane<'_>, u64),
+    steps: &Steps,
+    target: &mut RowsMut<'_>,
+    is_streamed: bool,
+) {
+    let (bytes, is_backwards) = (pass.source_bytes() * length, source.step < 0);
+    // The lowest byte of the row.
+    let first =
+        if is_backwards { source.first + pass.source_bytes() - bytes } else { source.first };
+    let rows = Rows::new(source.bytes, first, bytes, target.count() as u64, source.pitch);
+    pass.run(steps, index(length), (&rows, is_backwards), target, is_streamed);
 }

@@ -28,9 +28,9 @@
 use crate::base::arena::{Rows, RowsMut};
 use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::loops::casts::{GATHER_BYTES_MAX, Gather, RowLoop, copies, copy_dense, pair};
-use crate::loops::simd::COPY_KERNELS;
+use crate::loops::simd::{COPY_KERNELS, reversed};
 use crate::records::{ByteOrder, DTYPES, Dtype};
-use crate::simd::{DenseRows, Level};
+use crate::simd::{DenseRows, Level, stream_fence};
 
 /// Bytes of gathered elements between two passes: with their results well inside L1, and enough
 /// that a call costs nothing beside its work. A multiple of every element size up to 16 that a
@@ -54,6 +54,7 @@ pub struct Cast {
     copies: bool,
     /// Whether the target is not read soon.
     is_streamed: bool,
+    level: Level,
 }
 
 /// Rows of source elements: element `i` of row `r` starts at byte `first + r * pitch + i * step`.
@@ -146,11 +147,22 @@ impl Cast {
         if length == 0 || target.count() == 0 {
             return;
         }
-        let is_swapped = plane.order == ByteOrder::Big && self.word_bytes > 1;
         if length > 1 && plane.step != source_bytes as i64 {
-            let gather = self.gather[usize::from(is_swapped)];
-            return self.gathered(gather, plane, length, target);
+            self.gathered(plane, length, target);
+        } else {
+            self.side_by_side(plane, length, target);
         }
+        if self.is_streamed && !self.copies {
+            stream_fence();
+        }
+    }
+
+    fn is_swapped(&self, plane: &Plane<'_>) -> bool {
+        plane.order == ByteOrder::Big && self.word_bytes > 1
+    }
+
+    fn side_by_side(&self, plane: &Plane<'_>, length: usize, target: &mut RowsMut<'_>) {
+        let (source_bytes, is_swapped) = (self.source_bytes as usize, self.is_swapped(plane));
         let (row_bytes, count) = ((length * source_bytes) as u64, target.count() as u64);
         let rows = Rows::new(plane.bytes, plane.first, row_bytes, count, plane.pitch);
         match self.swap {
@@ -164,12 +176,29 @@ impl Cast {
         }
     }
 
-    fn gathered(&self, gather: Gather, plane: &Plane<'_>, length: usize, target: &mut RowsMut<'_>) {
+    fn gathered(&self, plane: &Plane<'_>, length: usize, target: &mut RowsMut<'_>) {
         let (step, pitch) = (plane.step as isize, plane.pitch as isize);
         let first_of_row = |row: usize| plane.first as isize + row as isize * pitch;
+        let (is_swapped, source_bytes) = (self.is_swapped(plane), self.source_bytes as usize);
+        let slow = self.gather[usize::from(is_swapped)];
+        // What is turned round: elements, or all bytes of words that are swapped, too.
+        let unit = match is_swapped {
+            _ if step != -(source_bytes as isize) => 0,
+            false => source_bytes,
+            true if self.word_bytes == self.source_bytes => 1,
+            true => 0,
+        };
+        let gather = |first: usize, target: &mut [u8]| {
+            let limit = first + source_bytes;
+            if unit == 0
+                || !reversed(self.level, unit, &plane.bytes[limit - target.len()..limit], target)
+            {
+                slow(plane.bytes, first, step, target);
+            }
+        };
         if self.copies {
             for row in 0..target.count() {
-                gather(plane.bytes, first_of_row(row) as usize, step, target.row(row));
+                gather(first_of_row(row) as usize, target.row(row));
             }
             return;
         }
@@ -177,7 +206,7 @@ impl Cast {
             let rows = buffer.chunks_exact_mut(piece * self.source_bytes as usize);
             for (row, gathered) in (row..).zip(rows) {
                 let first = first_of_row(row) + at as isize * step;
-                gather(plane.bytes, first as usize, step, gathered);
+                gather(first as usize, gathered);
             }
         });
     }
@@ -230,6 +259,7 @@ fn copy(level: Level, bytes: u32, word_bytes: u32) -> Option<Cast> {
         gather: copies.gather,
         copies: true,
         is_streamed: false,
+        level,
     })
 }
 

@@ -159,6 +159,30 @@ fn every_level_gives_the_bits_of_the_lowest() {
     });
 }
 
+#[test]
+fn rows_that_run_backwards_hold_the_same_elements_at_every_level() {
+    use Dtype::{C64, F16, F32, U8, U16, U64};
+    let input = values(U16);
+    let pairs = [(U8, U8), (U16, U16), (F32, F32), (U64, U64), (C64, C64), (U16, F32), (F32, F16)];
+    for (level, (source, target)) in Level::each().flat_map(|level| pairs.map(|it| (level, it))) {
+        let (from, to) = (source.bytes() as usize, target.bytes() as usize);
+        let slow = find_at(Level::baseline(), source, target);
+        for (length, order) in
+            (1..80).flat_map(|length| [(length, ByteOrder::Little), (length, ByteOrder::Big)])
+        {
+            let row = Plane { bytes: &input, first: 0, step: -(from as i64), pitch: 0, order };
+            let row = |first: usize| Plane { first: (first * from) as u64, ..row };
+            let (mut output, mut expected) = (vec![0xA5; length * to], vec![0x5A; length * to]);
+            let rows = &mut RowsMut::packed(&mut output, length * to);
+            find_at(level, source, target).plane(&row(length - 1), rows);
+            for (place, element) in expected.chunks_exact_mut(to).enumerate() {
+                slow.plane(&row(length - 1 - place), &mut RowsMut::packed(element, to));
+            }
+            assert!(output == expected, "{} {length} {order:?} {level:?}", source.name());
+        }
+    }
+}
+
 /// Casts `count` rows of `length` elements in `order`, `gap` elements between rows on both sides,
 /// into poison; also gives what it must be, element by element at the lowest level.
 fn cast_rows(

@@ -16,6 +16,7 @@ pub mod blanks;
 pub mod block;
 pub mod cast;
 pub mod changes;
+mod erase;
 pub mod pieces;
 pub mod sample_box;
 pub mod units;
@@ -45,7 +46,7 @@ pub struct Target<'a> {
     pub change: Option<Change<'a>>,
 }
 
-impl Target<'_> {
+impl<'a> Target<'a> {
     fn target_bytes(&self) -> u64 {
         self.sample.target_bytes()
     }
@@ -59,7 +60,7 @@ impl Target<'_> {
     fn for_each_part(
         &mut self,
         block: &Block,
-        each: &mut dyn FnMut(&Block, Option<Changing<'_>>, &mut Claim<'_>),
+        each: &mut dyn FnMut(&Block, Option<Changing<'_, 'a>>, &mut Claim<'_>),
     ) {
         let Some(change) = self.change else { return each(block, None, &mut self.claim) };
         let mut changed = Some(block);
@@ -71,9 +72,8 @@ impl Target<'_> {
             each(block, None, &mut self.claim);
         }
         if let Some(changed) = changed {
-            let strip = &mut Strip::empty();
-            each(changed, Some((&change, strip)), &mut self.claim);
-            change.erase(changed, &mut self.claim);
+            let mut strip = change.strip(changed);
+            each(changed, Some((&change, &mut strip)), &mut self.claim);
         }
     }
 
@@ -104,7 +104,7 @@ impl Target<'_> {
 }
 
 /// What is done to elements, and the memory that it takes.
-type Changing<'c> = (&'c Change<'c>, &'c mut Strip);
+type Changing<'c, 'a> = (&'c Change<'a>, &'c mut Strip<'a>);
 
 /// The rows of a plane.
 fn rows_of<'c>(claim: &'c mut Claim<'_>, plane: &BlockPlane, target_bytes: u64) -> RowsMut<'c> {
@@ -213,6 +213,8 @@ pub fn fill_row(row: &mut [u8], element: &[u8]) {
     }
 }
 
+#[cfg(test)]
+mod augment_tests;
 #[cfg(test)]
 pub(crate) mod cast_tests;
 #[cfg(test)]

@@ -68,20 +68,14 @@ fn resample(shared: &Shared, piece: &ResamplePiece, source: &BoxRecord) -> (u64,
             let Places { elements, first, step, outside } = places;
             let keeps = |place: usize| outside.is_some_and(|is_outside| is_outside(place));
             let plain = Some(plain).filter(|_| !change.pad_goes_through());
-            let floats = elements.as_chunks_mut().0;
-            let mut at = 0;
-            while at < floats.len() {
+            let (count, mut at) = (elements.len() / 4, 0);
+            while at < count {
                 let is_kept = plain.is_some() && keeps(at);
-                let end = (at + 1..floats.len()).find(|place| keeps(*place) != is_kept);
-                let end = end.filter(|_| plain.is_some()).unwrap_or(floats.len());
-                let first = first + at as u64 * step;
-                change.run(
-                    &mut floats[at..end],
-                    (first, step),
-                    plain.filter(|_| is_kept),
-                    claim,
-                    strip,
-                );
+                let end = (at + 1..count).find(|place| keeps(*place) != is_kept);
+                let end = end.filter(|_| plain.is_some()).unwrap_or(count);
+                let line = (first + at as u64 * step, step);
+                let plain = plain.filter(|_| is_kept);
+                change.run(&elements[4 * at..4 * end], line, plain, claim, strip);
                 at = end;
             }
         }

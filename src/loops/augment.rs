@@ -14,7 +14,7 @@ pub use crate::loops::simd::{add_noise, run, run_each};
 pub type FloatBytes = [u8; 4];
 
 /// The NaN that every other becomes.
-const NAN: u32 = 0x7FC0_0000;
+pub(super) const NAN: u32 = 0x7FC0_0000;
 
 /// Multiplies the number of a place with it.
 const PLACE_FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -46,6 +46,12 @@ fn stepped(x: f32, scale: f32, bias: f32, (low, high): (f32, f32)) -> f32 {
     let x = x + bias;
     let x = if x < low { low } else { x };
     let x = if x > high { high } else { x };
+    one_nan(x)
+}
+
+/// A float, or the one NaN.
+#[inline(always)]
+pub fn one_nan(x: f32) -> f32 {
     if x.is_nan() { f32::from_bits(NAN) } else { x }
 }
 

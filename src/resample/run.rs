@@ -45,7 +45,7 @@ pub type Write<'a, 'b> = dyn FnMut(&mut Claim<'a>, Places<'_>) + 'b;
 /// Places along one axis of the output.
 pub struct Places<'e> {
     /// Their elements.
-    pub elements: &'e mut [u8],
+    pub elements: &'e [u8],
     /// The byte of the first of them.
     pub first: u64,
     /// Bytes from one to the next.

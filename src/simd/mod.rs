@@ -2,13 +2,13 @@
 //! some CPUs have.
 //!
 //! In: a [`Level`], found once. Out: [`FloatEnvironment`], a guard for the stages, and
-//! [`DenseRows`], a kernel or a loop for rows of elements, whose bounds are checked before. Kernels
-//! and loops themselves are `loops`'.
+//! [`DenseRows`] and [`SteppedRows`], kernels and loops for rows of elements, whose bounds are
+//! checked before. Kernels and loops themselves are `loops`'.
 
 mod path;
 
-pub use crate::loops::simd::Level;
-pub use path::DenseRows;
+pub use crate::loops::simd::{Level, stream_fence};
+pub use path::{DenseRows, SteppedRows};
 
 /// The default floating-point environment for as long as the guard lives: round to nearest even,
 /// subnormals kept, no traps. The host's own settings come back when it is dropped.

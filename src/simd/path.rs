@@ -6,8 +6,10 @@
 
 use super::Level;
 use crate::base::arena::{Rows, RowsMut};
+use crate::loops::augment::Steps;
 use crate::loops::casts::{RowLoop, STRIP_BYTES, row_to_halves};
-use crate::loops::simd::{LevelKernel, RowsKernels, rows_streamed};
+use crate::loops::simd::{LevelKernel, RowsKernels, StepsKernel, rows_streamed, steps_kernels};
+use crate::records::Dtype;
 
 /// A kernel that runs on this machine.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +17,11 @@ struct RowsPath(LevelKernel);
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
+
+fn is_whole_lines(rows: &mut RowsMut<'_>) -> bool {
+    let places = [rows.as_mut_ptr() as usize, rows.pitch(), rows.row_bytes()];
+    places.iter().all(|bytes| bytes.is_multiple_of(LINE_BYTES))
+}
 
 impl RowsPath {
     /// The best of these kernels at a level, if there is one.
@@ -36,9 +43,7 @@ impl RowsPath {
         assert!(source.row_bytes() == length * source_bytes);
         assert!(target.row_bytes() == length * target_bytes);
         let (from, to) = (source.as_ptr(), target.as_mut_ptr());
-        let is_whole_lines = [to as usize, target.pitch(), target.row_bytes()]
-            .iter()
-            .all(|bytes| bytes.is_multiple_of(LINE_BYTES));
+        let is_whole_lines = is_whole_lines(target);
         let (source_pitch, target_pitch) = (source.pitch(), target.pitch());
         let count = source.count();
         // SAFETY: the level has the kernel's instructions. Both views have `count` rows of `length`
@@ -74,7 +79,7 @@ impl DenseRows {
     /// `is_streamed`: the target is not read soon, so it need not be in the caches. If the rows are
     /// whole cache lines and a kernel does them they are then stored past the caches, which saves
     /// reading them first; of any other rows that would write parts of lines, and takes up to twice
-    /// as long.
+    /// as long. [`stream_fence`] has to be called before others learn of them.
     pub fn run(&self, source: &Rows<'_>, target: &mut RowsMut<'_>, is_streamed: bool) {
         match self.path {
             Some(path) if path.takes(source.row_bytes()) => path.run(source, target, is_streamed),
@@ -94,5 +99,51 @@ impl DenseRows {
                 }
             }
         }
+    }
+}
+
+/// Rows of elements that become floats, go through steps and become elements of a field, in one
+/// pass: the bits of a cast to floats, [`crate::loops::augment::run`] and a cast of what it gives.
+#[derive(Clone, Copy, Debug)]
+pub struct SteppedRows {
+    kernels: [StepsKernel; 2],
+    source_bytes: usize,
+    target_bytes: usize,
+}
+
+impl SteppedRows {
+    /// From one type to another, if the level has such a kernel.
+    pub fn at(level: Level, source: Dtype, target: Dtype) -> Option<SteppedRows> {
+        let [source_bytes, target_bytes] = [source, target].map(|dtype| dtype.bytes() as usize);
+        let kernels = steps_kernels(level, source, target)?;
+        Some(SteppedRows { kernels, source_bytes, target_bytes })
+    }
+
+    /// Bytes of a source element.
+    pub fn source_bytes(&self) -> u64 {
+        self.source_bytes as u64
+    }
+
+    /// Does all rows of `source` into those of `target`, which has as many, all of `length`
+    /// elements: from the last element of each on if they run backwards. `is_streamed`: see
+    /// [`DenseRows::run`].
+    pub fn run(
+        &self,
+        steps: &Steps,
+        length: usize,
+        (source, is_backwards): (&Rows<'_>, bool),
+        target: &mut RowsMut<'_>,
+        is_streamed: bool,
+    ) {
+        assert!(length > 0);
+        assert!(source.count() == target.count());
+        assert!(source.row_bytes() == length * self.source_bytes);
+        assert!(target.row_bytes() == length * self.target_bytes);
+        let kernel = self.kernels[usize::from(is_streamed && is_whole_lines(target))];
+        let (from, to) = (source.as_ptr(), target.as_mut_ptr());
+        let (from, to) = ((from, source.pitch()), (to, target.pitch()));
+        // SAFETY: the level has the kernel's instructions. Both views have `count` rows of `length`
+        // elements, in bounds by their own invariants. Streams get rows that are whole lines.
+        unsafe { kernel(steps, is_backwards, from, to, source.count(), length) }
     }
 }

@@ -257,6 +257,9 @@ pub trait FloatTarget {
     const IS_HALF: bool = false;
 
     unsafe fn store<W: Width>(target: *mut u8, mask: W::Mask, values: W::Floats);
+
+    /// A cache line of one vector, or of two.
+    unsafe fn line<F: Fn(usize) -> __m512>(vector: F) -> __m512i;
 }
 
 impl FloatTarget for f32 {
@@ -264,6 +267,7 @@ impl FloatTarget for f32 {
         fn store[W: Width](target: *mut u8, mask: W::Mask, values: W::Floats) {
             W::store_floats(target, mask, values)
         }
+        fn line[F: Fn(usize) -> __m512](vector: F) -> __m512i { _mm512_castps_si512(vector(0)) }
     }
 }
 
@@ -274,6 +278,12 @@ impl FloatTarget for Half {
         fn store[W: Width](target: *mut u8, mask: W::Mask, values: W::Floats) {
             W::store_halves(target, mask, values)
         }
+        fn line[F: Fn(usize) -> __m512](vector: F) -> __m512i {
+            let [low, high] = [0, 1].map(#[inline(always)] |number| {
+                _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(vector(number))
+            });
+            _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+        }
     }
 }
 
@@ -282,11 +292,22 @@ impl FloatTarget for Half {
 impl FloatTarget for Brain {
     inlined! {
         fn store[W: Width](target: *mut u8, mask: W::Mask, values: W::Floats) {
-            let bits = W::to_bits(values);
-            let odd = W::and(W::upper(bits), W::splat(1));
-            let below = W::add(odd, W::splat(0x7FFF));
-            W::store_u16s(target, mask, W::upper(W::add(bits, below)))
+            W::store_u16s(target, mask, rounded::<W>(values))
         }
+        fn line[F: Fn(usize) -> __m512](vector: F) -> __m512i {
+            let [low, high] = [0, 1].map(#[inline(always)] |number| {
+                _mm512_cvtepi32_epi16(rounded::<Avx512>(vector(number)))
+            });
+            _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+        }
+    }
+}
+
+inlined! {
+    fn rounded[W: Width](values: W::Floats) -> W::Ints {
+        let bits = W::to_bits(values);
+        let odd = W::and(W::upper(bits), W::splat(1));
+        W::upper(W::add(bits, W::add(odd, W::splat(0x7FFF))))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Level;
 use super::level::Tier;
+use crate::loops::augment::Steps;
 
 /// Does all rows: source and the distance of its rows, target and the distance of its rows, number
 /// of rows, elements of a row.
@@ -10,6 +11,14 @@ use super::level::Tier;
 /// The CPU has the kernel's instructions. There are that many rows of at least so many elements as
 /// the kernel takes, valid for reads and for writes.
 pub type Kernel = unsafe fn(*const u8, isize, *mut u8, usize, usize, usize);
+
+/// Takes rows through steps: whether they run backwards, source and the distance of its rows,
+/// target and the distance of its rows, number of rows, elements of a row. A row begins with its
+/// lowest byte in either direction.
+///
+/// # Safety
+/// As for a [`Kernel`]; a row has one element at least.
+pub type StepsKernel = unsafe fn(&Steps, bool, (*const u8, isize), (*mut u8, usize), usize, usize);
 
 /// The vector kernels of one kind of work.
 #[derive(Clone, Copy, Debug)]

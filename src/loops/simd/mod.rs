@@ -40,7 +40,7 @@ mod rows;
 mod unshuffle;
 
 #[cfg(target_arch = "x86_64")]
-pub use augment::{add_noise, run, run_each};
+pub use augment::{add_noise, run, run_each, steps_kernels};
 #[cfg(target_arch = "x86_64")]
 pub use blosclz::blosclz_instructions;
 #[cfg(target_arch = "x86_64")]
@@ -53,7 +53,7 @@ pub use digest::digest_sums;
 pub(crate) use inflate::inflate_symbols;
 #[cfg(feature = "internals")]
 pub use kernels::Kernel;
-pub use kernels::{LevelKernel, RowsKernels};
+pub use kernels::{LevelKernel, RowsKernels, StepsKernel};
 pub use level::Level;
 #[cfg(target_arch = "x86_64")]
 pub use lz4::lz4_sequences;
@@ -62,7 +62,7 @@ pub use portable::*;
 #[cfg(target_arch = "x86_64")]
 pub use resample::{strip_lerp, strip_linear, strip_offsets, strip_weights};
 #[cfg(target_arch = "x86_64")]
-pub use rows::{COPY_KERNELS, cast_kernels, rows_streamed, swap_kernels};
+pub use rows::{COPY_KERNELS, cast_kernels, reversed, rows_streamed, stream_fence, swap_kernels};
 #[cfg(target_arch = "x86_64")]
 pub use unshuffle::{plane_of_bits, unshuffle_bytes};
 

@@ -1,7 +1,7 @@
 //! Machines without vector paths of their own: what the compiler makes of plain loops; other paths
 //! say that they do not exist, and the portable code of their callers does the work.
 
-use super::kernels::Kernel;
+use super::kernels::{Kernel, StepsKernel};
 use super::{Level, RowsKernels};
 use crate::loops::augment::{FloatBytes, Steps, add_noise_plain, run_each_plain, run_plain};
 use crate::loops::inflate::{Bits, Stop, Tables};
@@ -26,6 +26,19 @@ pub fn run_each(
 /// Adds noise of a deviation and a key; the first float has place `first` in its sample.
 pub fn add_noise(_level: Level, floats: &mut [FloatBytes], noise: (f32, u64), first: u64) {
     add_noise_plain(floats, noise, first);
+}
+
+/// No kernels.
+pub fn steps_kernels(_level: Level, _source: Dtype, _target: Dtype) -> Option<[StepsKernel; 2]> {
+    None
+}
+
+/// Nothing is stored past the caches.
+pub fn stream_fence() {}
+
+/// No path.
+pub fn reversed(_level: Level, _bytes: usize, _source: &[u8], _target: &mut [u8]) -> bool {
+    false
 }
 
 /// Nothing moves.

@@ -14,7 +14,8 @@
 use super::floats::{Avx2, ThroughFloat, Width};
 use super::inlined::inlined;
 use super::kernels::{Kernel, RowsKernels};
-use super::{Brain, Half};
+use super::level::Tier;
+use super::{Brain, Half, Level};
 use crate::records::Dtype;
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
@@ -157,8 +158,7 @@ const STREAM_BYTES: usize = 4096;
 struct StreamBuffer(MaybeUninit<[u8; STREAM_BYTES]>);
 
 /// Does all rows as `kernel` does, which takes elements of `source_bytes` to elements of
-/// `target_bytes`, and stores them past the caches, as whole lines. It waits for that at the end,
-/// so that whoever learns of the rows by a lock sees them: such stores are not ordered by locks.
+/// `target_bytes`, and stores them past the caches, as whole lines: [`stream_fence`] waits for it.
 ///
 /// # Safety
 /// As for the kernel, one with AVX-512; the target rows are whole cache lines.
@@ -197,7 +197,39 @@ pub unsafe fn rows_streamed(
             }
         }
     }
-    _mm_sfence();
+}
+
+/// Waits for stores past the caches, so that whoever learns of them by a lock sees them: locks do
+/// not order them. It takes as long as the stores of some 4 KiB.
+pub fn stream_fence() {
+    // SAFETY: every CPU of the target has it.
+    unsafe { _mm_sfence() }
+}
+
+/// Copies elements of `bytes` bytes from the last to the first. False if the level has no way for
+/// them.
+pub fn reversed(level: Level, bytes: usize, source: &[u8], target: &mut [u8]) -> bool {
+    if level.tier() < Tier::Avx2 {
+        return false;
+    }
+    // SAFETY: the level says that the CPU has the instructions.
+    unsafe {
+        match bytes {
+            1 => reversed_narrow::<1>(source, target),
+            2 => reversed_narrow::<2>(source, target),
+            4 => reversed_narrow::<4>(source, target),
+            8 => reversed_narrow::<8>(source, target),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// The compiler turns vectors round.
+#[target_feature(enable = "avx2")]
+fn reversed_narrow<const BYTES: usize>(source: &[u8], target: &mut [u8]) {
+    let elements = source.as_chunks::<BYTES>().0.iter().rev();
+    target.as_chunks_mut::<BYTES>().0.iter_mut().zip(elements).for_each(|(to, from)| *to = *from);
 }
 
 /// # Safety
