@@ -28,7 +28,7 @@ const ROOMS: &[(&str, &str)] = &[
         "jobs state setup intake assemble chunk_cache decode plan read resample wave records os \
          base",
     ),
-    ("jobs/read", "jobs state setup device read wave records os base"),
+    ("jobs/read", "jobs state setup device read wave records simd os base"),
     (
         "jobs",
         "finish state setup intake source source/zarr assemble batch decode device read resample \

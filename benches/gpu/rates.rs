@@ -9,7 +9,7 @@ use crate::gpu::Gpu;
 use crate::row;
 use crate::sim::{Wave, WaveBytes};
 use wavetrain::assemble::SampleBox;
-use wavetrain::assemble::augment::Change;
+use wavetrain::assemble::augment::{Change, Scratch};
 use wavetrain::assemble::axis::PadMode;
 use wavetrain::assemble::changes::UnitChange;
 use wavetrain::assemble::units::{ChunkData, DeviceSample, Filter, chunk_piece, copy_blocks};
@@ -197,7 +197,9 @@ impl Work {
             let (sample, dtype) = (sample(), self.target);
             let unit_change = change.and_then(|change| UnitChange::new(&change, &sample));
             let device = DeviceSample { sample, dtype, address, change: unit_change };
+            let mut scratch = Scratch::NEW;
             for origin in origins(&extents, &chunk_shape) {
+                let change = change.map(|change| (change, &mut scratch));
                 let chunk = random.bytes(case.record.chunk_bytes as usize);
                 let mut host = Target { sample, claim: Claim::on(target), change };
                 scatter(&mut host, &origin, &ChunkBytes { bytes: &chunk, first: 0 });

@@ -41,18 +41,21 @@ pub struct Change<'a> {
     level: Level,
 }
 
-/// What a block takes while it is changed.
-pub struct Strip<'a> {
+/// Memory that blocks are changed in, one after another.
+pub struct Scratch {
     floats: [u8; STRIP * 4],
     pattern: Option<Pattern>,
-    erasing: Option<Erasing<'a>>,
 }
 
-impl Strip<'_> {
-    /// For floats of lines, as of [`Change::run`].
-    pub fn empty() -> Self {
-        Strip { floats: [0; STRIP * 4], pattern: None, erasing: None }
-    }
+impl Scratch {
+    /// It holds nothing.
+    pub const NEW: Scratch = Scratch { floats: [0; STRIP * 4], pattern: None };
+}
+
+/// What a block takes while it is changed.
+pub struct Strip<'s, 'a> {
+    scratch: &'s mut Scratch,
+    erasing: Option<Erasing<'a>>,
 }
 
 /// Factors and terms of a row, whose first element has place `phase` among those of all channels.
@@ -158,8 +161,10 @@ impl<'a> Change<'a> {
     }
 
     /// What a block takes while it is changed.
-    pub fn strip(&self, block: &Block) -> Strip<'a> {
-        Strip { erasing: Erasing::of(block, &self.augment, self.layout), ..Strip::empty() }
+    pub fn strip<'s>(&self, block: &Block, scratch: &'s mut Scratch) -> Strip<'s, 'a> {
+        // It is of the arithmetic of one box.
+        scratch.pattern = None;
+        Strip { scratch, erasing: Erasing::of(block, &self.augment, self.layout) }
     }
 
     /// The part of a block of the field that lies in a range along each of the field's axes; None
@@ -174,7 +179,7 @@ impl<'a> Change<'a> {
         source: &Plane<'_>,
         plane: &BlockPlane,
         claim: &mut Claim<'_>,
-        strip: &mut Strip<'_>,
+        strip: &mut Strip<'_, '_>,
     ) {
         let (bytes, length) = (self.layout.bytes, plane.length);
         let places @ (first, pitch) = (plane.target / bytes, plane.target_pitch / bytes);
@@ -223,7 +228,7 @@ impl<'a> Change<'a> {
         (first, step): (u64, u64),
         plain: Option<&[u8]>,
         claim: &mut Claim<'_>,
-        strip: &mut Strip<'a>,
+        scratch: &mut Scratch,
     ) {
         let count = floats.len() as u64 / 4;
         let along = BlockAxis { length: count, source_step: 4, target_step: step };
@@ -232,17 +237,17 @@ impl<'a> Change<'a> {
             fill_block(claim, &block, element);
             return;
         }
-        strip.erasing = Erasing::of(&block, &self.augment, self.layout);
+        let mut strip = self.strip(&block, scratch);
         let order = ByteOrder::Little;
         block.for_each_plane(self.layout.bytes, &mut |plane| {
             let (step, pitch) = (plane.source_step, plane.source_pitch);
             let floats = Plane { bytes: floats, first: plane.source, step, pitch, order };
-            self.plane(&floats, plane, claim, strip);
+            self.plane(&floats, plane, claim, &mut strip);
         });
     }
 
     /// How many places from one on are of its channel, and not erased.
-    fn alike(&self, place: u64, strip: &mut Strip<'_>) -> u64 {
+    fn alike(&self, place: u64, strip: &mut Strip<'_, '_>) -> u64 {
         let erased = strip.erasing.as_mut().map_or(u64::MAX, |erasing| erasing.next(place));
         let limit = match self.augment.channels() {
             0 | 1 => u64::MAX,
@@ -262,9 +267,9 @@ impl<'a> Change<'a> {
     }
 
     /// Changes no more places than a strip has.
-    fn by_strip(&self, part: &Part<'_>, claim: &mut Claim<'_>, strip: &mut Strip<'_>) {
+    fn by_strip(&self, part: &Part<'_>, claim: &mut Claim<'_>, strip: &mut Strip<'_, '_>) {
         let row_bytes = index(4 * part.length);
-        let Strip { floats, pattern, erasing } = strip;
+        let Strip { scratch: Scratch { floats, pattern }, erasing } = strip;
         let bytes = &mut floats[..row_bytes * index(part.count)];
         let mut packed = RowsMut::packed(bytes, row_bytes);
         let noise = self.augment.noise();

@@ -1,6 +1,6 @@
 //! Elements that are changed on their way, at every level, against a loop that says what is meant.
 
-use super::augment::Change;
+use super::augment::{Change, Scratch};
 use super::block::{Block, BlockAxis};
 use super::cast::Plane;
 use crate::base::arena::Claim;
@@ -117,7 +117,8 @@ fn changed(
     let mut memory = vec![0xA5; PLACES * bytes as usize + 256];
     let start = 64 + memory.as_ptr().align_offset(64);
     let target = &mut memory[start..][..PLACES * bytes as usize];
-    let (claim, mut strip) = (&mut Claim::on(target), change.strip(&block));
+    let mut scratch = Scratch::NEW;
+    let (claim, mut strip) = (&mut Claim::on(target), change.strip(&block, &mut scratch));
     block.for_each_plane(bytes, &mut |plane| {
         let (first, step, pitch) = (plane.source, plane.source_step, plane.source_pitch);
         let source = Plane { bytes: source.1, first, step, pitch, order: ByteOrder::Little };
@@ -210,7 +211,8 @@ fn rows_of_any_length_stay_in_their_places() {
                 let axes = [axis(5, 200, 320), axis(length, step, 2)];
                 let block = Block { axes: axes.into_iter().collect(), source: 1000, target: 38 };
                 let mut target = vec![0xA5; 2 * PLACES];
-                let mut strip = change.strip(&block);
+                let mut scratch = Scratch::NEW;
+                let mut strip = change.strip(&block, &mut scratch);
                 block.for_each_plane(2, &mut |plane| {
                     let (step, pitch) = (plane.source_step, plane.source_pitch);
                     let (first, order) = (plane.source, ByteOrder::Little);

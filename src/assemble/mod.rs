@@ -32,7 +32,7 @@ use crate::base::arena::{Claim, RowsMut};
 use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::base::math::index;
 use crate::records::{ArrayRecord, ByteOrder, ChunkBytes};
-use augment::{Change, Strip};
+use augment::{Change, Scratch, Strip};
 use block::{Block, BlockPlane};
 use cast::{Cast, Plane};
 
@@ -42,8 +42,8 @@ pub struct Target<'a> {
     pub sample: SampleBox<'a>,
     /// The field's bytes in the sample: row-major, in elements of the field.
     pub claim: Claim<'a>,
-    /// What is done to its elements; None if they are cast alone.
-    pub change: Option<Change<'a>>,
+    /// What is done to its elements, and where; None if they are cast alone.
+    pub change: Option<(Change<'a>, &'a mut Scratch)>,
 }
 
 impl<'a> Target<'a> {
@@ -62,7 +62,9 @@ impl<'a> Target<'a> {
         block: &Block,
         each: &mut dyn FnMut(&Block, Option<Changing<'_, 'a>>, &mut Claim<'_>),
     ) {
-        let Some(change) = self.change else { return each(block, None, &mut self.claim) };
+        let Some((change, scratch)) = &mut self.change else {
+            return each(block, None, &mut self.claim);
+        };
         let mut changed = Some(block);
         let inside;
         if !change.pad_goes_through() && self.sample.has_outside() {
@@ -72,8 +74,8 @@ impl<'a> Target<'a> {
             each(block, None, &mut self.claim);
         }
         if let Some(changed) = changed {
-            let mut strip = change.strip(changed);
-            each(changed, Some((&change, &mut strip)), &mut self.claim);
+            let mut strip = change.strip(changed, scratch);
+            each(changed, Some((change, &mut strip)), &mut self.claim);
         }
     }
 
@@ -104,7 +106,7 @@ impl<'a> Target<'a> {
 }
 
 /// What is done to elements, and the memory that it takes.
-type Changing<'c, 'a> = (&'c Change<'a>, &'c mut Strip<'a>);
+type Changing<'c, 'a> = (&'c Change<'a>, &'c mut Strip<'c, 'a>);
 
 /// The rows of a plane.
 fn rows_of<'c>(claim: &'c mut Claim<'_>, plane: &BlockPlane, target_bytes: u64) -> RowsMut<'c> {
@@ -188,7 +190,7 @@ pub fn fill_outside(target: &mut Target<'_>, given: Option<[u8; ELEMENT_BYTES_MA
     let (mut written, sample) = (0, target.sample);
     let element = outside_element(&sample, given);
     let element = &element[..index(target.target_bytes())];
-    let changes = target.change.is_some_and(|change| change.pad_goes_through());
+    let changes = target.change.as_ref().is_some_and(|(change, _)| change.pad_goes_through());
     let source = if given.is_some() { element } else { &sample.record.fill };
     sample.for_each_outside_block(&mut |block| {
         written += match changes {

@@ -58,9 +58,9 @@ pub fn read_pieces<E>(
 }
 
 /// A block, cut into pieces.
-struct Pieces<'p, 'a> {
+struct Pieces<'p, 'c, 'a> {
     sample: &'p SampleBox<'p>,
-    change: Option<Changing<'p, 'a>>,
+    change: Option<Changing<'c, 'a>>,
     /// First byte of the first element in the source and in the target.
     first: (i64, u64),
     /// A piece, of the block's axes that it has.
@@ -73,12 +73,12 @@ struct Pieces<'p, 'a> {
     is_straight: bool,
 }
 
-impl<'p, 'a> Pieces<'p, 'a> {
+impl<'p, 'c, 'a> Pieces<'p, 'c, 'a> {
     fn of(
         block: &Block,
-        (sample, change): (&'p SampleBox<'p>, Option<Changing<'p, 'a>>),
+        (sample, change): (&'p SampleBox<'p>, Option<Changing<'c, 'a>>),
         buffer_bytes: u64,
-    ) -> Pieces<'p, 'a> {
+    ) -> Pieces<'p, 'c, 'a> {
         let (cast, order) = (&sample.cast, sample.record.byte_order);
         let element = u64::from(cast.source_bytes());
         // The innermost one is the first.

@@ -4,7 +4,7 @@
 //! has one.
 
 use crate::finish;
-use crate::jobs::read::{cached, wait};
+use crate::jobs::read::{own, wait};
 use crate::jobs::{assemble, device, load, look, look_array, look_up, parts, plan, resample};
 use crate::state::State;
 use crate::state::job::{Job, Role};
@@ -20,7 +20,7 @@ pub fn next_job(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
         Work::Finish => finish::take(state, shared),
         Work::Resample => resample::take(state),
         Work::Assemble => assemble::take(state, shared, role),
-        Work::OwnRead => cached::take(state, shared, role),
+        Work::OwnRead => own::take(state, shared, role),
         Work::Look => look::take(state, shared),
         Work::LookArray => look_array::take(state),
         Work::Load => load::take(state),

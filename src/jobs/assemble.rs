@@ -71,7 +71,7 @@ pub fn into_sink<R>(
 ) -> (R, Option<SlabPart>) {
     let mut slab = slab.filter(|_| HAS_DEVICES).map(SlabSink::new);
     let done = match &mut slab {
-        None => work(&mut CpuSink),
+        None => work(&mut CpuSink::new()),
         Some(sink) => work(sink),
     };
     (done, slab.map(|sink| sink.finish(shared)))

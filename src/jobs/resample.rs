@@ -3,7 +3,7 @@
 //! In: pieces of boxes whose last chunk is done with. Out: rows of places, which arithmetic may
 //! have gone over. Boxes of samples that failed are left alone: a later pass fills those.
 
-use crate::assemble::augment::{Change, Strip};
+use crate::assemble::augment::{Change, Scratch};
 use crate::base::stats::Metric;
 use crate::os::profiler;
 use crate::records::{Augment, BoxRecord, Dtype};
@@ -61,9 +61,9 @@ fn resample(shared: &Shared, piece: &ResamplePiece, source: &BoxRecord) -> (u64,
     let mut changing = augment.map(|augment: Augment<'_>| {
         let change = Change::new(augment, FLOAT, (field.extents(), field.dtype), false);
         let Some(change) = change else { unreachable!("floats become floats") };
-        (change, Strip::empty())
+        (change, Scratch::NEW)
     });
-    let mut write = changing.as_mut().map(|(change, strip)| {
+    let mut write = changing.as_mut().map(|(change, scratch)| {
         move |claim: &mut _, places: Places<'_>| {
             let Places { elements, first, step, outside } = places;
             let keeps = |place: usize| outside.is_some_and(|is_outside| is_outside(place));
@@ -75,7 +75,7 @@ fn resample(shared: &Shared, piece: &ResamplePiece, source: &BoxRecord) -> (u64,
                 let end = end.filter(|_| plain.is_some()).unwrap_or(count);
                 let line = (first + at as u64 * step, step);
                 let plain = plain.filter(|_| is_kept);
-                change.run(&elements[4 * at..4 * end], line, plain, claim, strip);
+                change.run(&elements[4 * at..4 * end], line, plain, claim, scratch);
                 at = end;
             }
         }

@@ -4,7 +4,7 @@
 //! In: tasks of one array, or of what is fed, and their chunks. Out: places of batch slots. The
 //! rows of different chunks never overlap, so workers fill one slot together.
 
-use crate::assemble::augment::Change;
+use crate::assemble::augment::{Change, Scratch};
 use crate::assemble::blanks::BLANKS_MAX;
 use crate::assemble::block::Block;
 use crate::assemble::cast::Cast;
@@ -278,8 +278,23 @@ fn claim_target(
     }
 }
 
+fn with_scratch<'s, 'a>(
+    change: Option<Change<'a>>,
+    scratch: &'s mut Option<Scratch>,
+) -> Option<(Change<'a>, &'s mut Scratch)> {
+    change.map(|change| (change, scratch.get_or_insert(Scratch::NEW)))
+}
+
 /// Samples in CPU memory, and targets of callers. A target whose caller has left gets nothing.
-pub struct CpuSink;
+pub struct CpuSink {
+    scratch: Option<Scratch>,
+}
+
+impl CpuSink {
+    pub fn new() -> CpuSink {
+        CpuSink { scratch: None }
+    }
+}
 
 impl Sink for CpuSink {
     fn read_pieces(
@@ -296,6 +311,7 @@ impl Sink for CpuSink {
             let Some(claim) = claim_target(shared, (slot, number), source) else { continue };
             let change = change_of(shared, part.record, (slot, number), source);
             let sample = from.sample(part.record, (slot, number), source);
+            let change = with_scratch(change, &mut self.scratch);
             let mut target = Target { sample, claim, change };
             match read_pieces(&mut target, origin, buffer, read) {
                 Ok(bytes) => written += bytes,
@@ -318,7 +334,8 @@ impl Sink for CpuSink {
             let source = shared.box_record(of.to.slot, of.number);
             let claim = claim_target(shared, (of.to.slot, of.number), source);
             let Some(claim) = claim else { return 0 };
-            let mut target = Target { sample: of.sample, claim, change: of.change };
+            let change = with_scratch(of.change, &mut self.scratch);
+            let mut target = Target { sample: of.sample, claim, change };
             match kind {
                 ChunkKind::Data | ChunkKind::Kept | ChunkKind::Fed => {
                     scatter(&mut target, of.origin, of.chunk)

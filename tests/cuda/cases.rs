@@ -1,7 +1,7 @@
 //! Random arrays, boxes and filters, as units and as the host path writes them.
 
 use crate::sim::{Aligned, ORDERS, Sim, Wave};
-use wavetrain::assemble::augment::Change;
+use wavetrain::assemble::augment::{Change, Scratch};
 use wavetrain::assemble::axis::{PadMode, source_range};
 use wavetrain::assemble::cast::Cast;
 use wavetrain::assemble::changes::UnitChange;
@@ -351,6 +351,7 @@ impl Case {
             let change = change.and_then(|change| UnitChange::new(&change, &sample));
             DeviceSample { sample, dtype: self.dtype, address, change }
         };
+        let mut scratch = Scratch::NEW;
         for origin in self.origins() {
             let drawn = || random.bytes(self.record.chunk_bytes as usize);
             let chunk = given.map_or_else(drawn, <[u8]>::to_vec);
@@ -358,7 +359,11 @@ impl Case {
             let filtered = filtered(self, &chunk);
             for number in 0..self.begins.len() {
                 let place = &mut expected[GUARD + number * sample_bytes..][..sample_bytes];
-                let mut host = Target { sample: sample(number), claim: Claim::on(place), change };
+                let mut host = Target {
+                    sample: sample(number),
+                    claim: Claim::on(place),
+                    change: change.map(|change| (change, &mut scratch)),
+                };
                 let device = device(number);
                 if is_missing {
                     scatter_fill(&mut host, &origin);
@@ -377,7 +382,11 @@ impl Case {
         }
         for number in 0..self.begins.len() {
             let place = &mut expected[GUARD + number * sample_bytes..][..sample_bytes];
-            let mut host = Target { sample: sample(number), claim: Claim::on(place), change };
+            let mut host = Target {
+                sample: sample(number),
+                claim: Claim::on(place),
+                change: change.map(|change| (change, &mut scratch)),
+            };
             let given = (change.is_none() || random.one_in(2)).then_some(element);
             fill_outside(&mut host, given);
             for_each_outside(&device(number), given, |piece| {

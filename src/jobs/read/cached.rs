@@ -3,22 +3,18 @@
 //! In: reads of one file. Out: their chunks in the batches. Reads that would block are left to
 //! threads that may wait.
 
-use crate::base::indexes::{Lane, WaveIndex};
+use crate::base::indexes::WaveIndex;
 use crate::base::limits::WINDOW_BYTES;
 use crate::base::stats::Metric;
-use crate::device::SlabNeed;
 use crate::jobs::assemble::{Assembler, into_sink};
-use crate::jobs::lease::{LeasedFile, lease_read};
+use crate::jobs::lease::LeasedFile;
 use crate::os::profiler;
 use crate::os::store::{Fault, Path};
-use crate::read::{Lease, LeaseOutcome, OpenFault, Window};
-use crate::records::{ArrayRecord, Need};
-use crate::setup::geometry::SMALL_CHUNK_BYTES;
+use crate::read::{Lease, OpenFault, Window};
+use crate::records::Need;
+use crate::simd::prefetch;
 use crate::state::State;
-use crate::state::job::{Job, RUN_BYTES, Role};
 use crate::state::lock::{Lock, Locked};
-use crate::state::needs::{NoRoom, fits_slab};
-use crate::state::shared::Shared;
 use crate::state::slab_writer::SlabWriter;
 use crate::state::worker::{DecodeContext, Worker};
 use crate::wave::{ChunkTask, ReadOp};
@@ -31,6 +27,9 @@ const STREAM_BYTES: u64 = 256 << 10;
 
 /// Bytes from which on a chunk of one box that is read partly is read in pieces.
 const PIECES_BYTES_MIN: u64 = 16 << 10;
+
+/// Bytes of a mapped file that are called into the caches while those before them are copied.
+const CALLED_BYTES: usize = 4 << 10;
 
 /// Reads `count` reads of a wave from number `first` on, all of the leased file, and decodes and
 /// scatters each chunk as soon as it is read. Reads that would block are left to threads that may
@@ -127,6 +126,7 @@ impl Stream<'_, '_> {
         for (number, read) in reads.iter().enumerate() {
             let limit = read.chunk_first + read.chunk_count;
             (done, self.waits) = (read.chunk_first, read.is_mapped);
+            reads.get(number + 1).into_iter().for_each(|next| self.call(next));
             first = if number == 0 { done } else { first };
             while done < limit && self.file.opened.is_ok() {
                 let run = done..self.run_limit(done, limit, staging.len());
@@ -148,6 +148,24 @@ impl Stream<'_, '_> {
             Ok(_) => self.check_done(first..done),
         }
         (done, None)
+    }
+
+    /// Calls the bytes of a read into the caches, if they are mapped: a copy of few bytes waits for
+    /// each of its lines.
+    fn call(&self, read: &ReadOp) {
+        let task = self.task(read.chunk_first);
+        let Some(bytes) = self.mapped(&task, read.offset, read.offset + read.bytes) else { return };
+        let (pitch, mut left) = (u64::from(task.need.strip_pitch) as usize, CALLED_BYTES);
+        let strips =
+            (0..task.need.strip_count as usize).filter_map(|strip| bytes.get(strip * pitch..));
+        for strip in strips {
+            let strip = &strip[..strip.len().min(task.need.strip_bytes() as usize).min(left)];
+            prefetch(strip);
+            left -= strip.len().next_multiple_of(64).min(left);
+            if left == 0 {
+                break;
+            }
+        }
     }
 
     /// Deals with a run that could not be read: fails the chunks that cannot be read, which must
@@ -343,134 +361,4 @@ impl Stream<'_, '_> {
             self.fail_chunks(chunks, fault);
         }
     }
-}
-
-/// The next reads that nobody began, for a thread that decodes what it reads: neighbours in one
-/// file, because what is in the page cache needs no order.
-pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
-    let mut at = state.waves.first_active();
-    let mut lacks_room = false;
-    while let Some(wave) = at {
-        at = state.waves.next_active(wave);
-        let lane = state.waves.lane(wave);
-        if !role.takes(lane) || lacks_room && lane == Lane::Samples {
-            continue;
-        }
-        match take_of(state, shared, role, wave) {
-            Ok(None) => {}
-            Ok(job) => return job,
-            Err(NoRoom) => lacks_room = true,
-        }
-    }
-    None
-}
-
-/// The same of one wave. Err: there is no room on the way to a device.
-fn take_of(
-    state: &mut State,
-    shared: &Shared,
-    role: Role,
-    wave: WaveIndex,
-) -> Result<Option<Job>, NoRoom> {
-    while let Some(first) = state.waves.next_for_own(wave) {
-        state.waves.issue(wave, first);
-        let read = shared.tables.ops.read(shared.wave_row(wave, first));
-        let mut own = None;
-        let record = shared.array_record(read.array).of_file(read.file, &mut own);
-        if !record.origin.has_files {
-            // Whoever asks the host for it has to wait.
-            if role == Role::Both {
-                return Ok(lease_read(state, shared, (wave, first), false, false));
-            }
-            state.waves.block(wave, first, 0);
-            state.wakes.work();
-            continue;
-        }
-        let need = state.read_need(shared, wave, &read);
-        // A chunk of an early batch has no place to go to yet.
-        let is_early = state.is_early_read(shared, wave, &read);
-        let is_small = is_small(shared, wave, (&read, record));
-        if is_early || !is_small || !fits_slab(shared, need) {
-            if let Some(job) = lease_read(state, shared, (wave, first), true, false) {
-                return Ok(Some(job));
-            }
-            continue;
-        }
-        if !state.ask_for_room(shared, need) {
-            state.waves.unissue(wave, first);
-            return Err(NoRoom);
-        }
-        let wanted = Some(read.stat);
-        let lease = match state.files.lease(read.array_id, read.file, None, wanted) {
-            LeaseOutcome::Leased(lease) => lease,
-            LeaseOutcome::Busy if read.is_mapped => {
-                // Whoever opens the file looks again.
-                state.waves.unissue(wave, first);
-                return Ok(None);
-            }
-            LeaseOutcome::Busy => {
-                state.waves.block(wave, first, 0);
-                continue;
-            }
-        };
-        let epoch = state.files.epoch(lease.slot);
-        let window = read.is_mapped.then(|| state.windows.lease(epoch, read.offset)).flatten();
-        let (count, need) = join_reads(state, shared, wave, first, (&read, need));
-        // It has room: nobody took of it since.
-        let slab = state.reserve(shared, state.waves.lane(wave), need).ok().flatten();
-        state.note_bound(shared, wave);
-        return Ok(Some(Job::Stream { wave, first, count, lease, window, slab }));
-    }
-    Ok(None)
-}
-
-/// Whether a worker's place holds the chunks of a read: the pieces of a chunk that is read partly,
-/// or, on the way to a device, all that is read of it.
-fn is_small(shared: &Shared, wave: WaveIndex, (read, record): (&ReadOp, &ArrayRecord)) -> bool {
-    let head = shared.tables.chunks.read(shared.wave_row(wave, read.chunk_first));
-    let in_pieces = read.bytes <= SMALL_CHUNK_BYTES || !shared.is_for_device(head.slot);
-    read.is_mapped
-        || record.working_bytes() <= SMALL_CHUNK_BYTES
-        || record.is_read_partly() && in_pieces && !is_for_cache(shared, wave, read)
-        || is_for_device(shared, wave, read)
-}
-
-/// Whether a chunk of a read goes to the chunk cache, whole.
-fn is_for_cache(shared: &Shared, wave: WaveIndex, read: &ReadOp) -> bool {
-    let mut chunks = read.chunk_first..read.chunk_first + read.chunk_count;
-    chunks.any(|chunk| shared.tables.chunks.read(shared.wave_row(wave, chunk)).kept.is_some())
-}
-
-/// Whether a device decodes all chunks of a read, which then takes no place of a worker's.
-fn is_for_device(shared: &Shared, wave: WaveIndex, read: &ReadOp) -> bool {
-    let mut chunks = read.chunk_first..read.chunk_first + read.chunk_count;
-    chunks.all(|chunk| shared.tables.chunks.read(shared.wave_row(wave, chunk)).is_for_device())
-}
-
-/// Issues the reads after `first` that the same worker takes with it; how many they are together,
-/// and what they need of a slab.
-fn join_reads(
-    state: &mut State,
-    shared: &Shared,
-    wave: WaveIndex,
-    first: u32,
-    (read, mut need): (&ReadOp, SlabNeed),
-) -> (u32, SlabNeed) {
-    let (mut count, mut bytes) = (1, read.decoded_bytes);
-    while state.waves.is_unissued(wave, first + count) {
-        let next = shared.tables.ops.read(shared.wave_row(wave, first + count));
-        bytes += next.decoded_bytes;
-        let is_same = !state.is_early_read(shared, wave, &next)
-            && (next.array_id, next.file, next.stat) == (read.array_id, read.file, read.stat)
-            && next.offset / WINDOW_BYTES == read.offset / WINDOW_BYTES;
-        let more = need.and(state.read_need(shared, wave, &next));
-        let is_enough = bytes > RUN_BYTES || !fits_slab(shared, more);
-        if !is_same || is_enough || !state.ask_for_room(shared, more) {
-            break;
-        }
-        need = more;
-        state.waves.issue(wave, first + count);
-        count += 1;
-    }
-    (count, need)
 }

@@ -3,4 +3,5 @@
 pub mod ask;
 pub mod cached;
 pub mod hook;
+pub mod own;
 pub mod wait;

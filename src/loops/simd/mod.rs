@@ -62,7 +62,9 @@ pub use portable::*;
 #[cfg(target_arch = "x86_64")]
 pub use resample::{strip_lerp, strip_linear, strip_offsets, strip_weights};
 #[cfg(target_arch = "x86_64")]
-pub use rows::{COPY_KERNELS, cast_kernels, reversed, rows_streamed, stream_fence, swap_kernels};
+pub use rows::{
+    COPY_KERNELS, cast_kernels, prefetch, reversed, rows_streamed, stream_fence, swap_kernels,
+};
 #[cfg(target_arch = "x86_64")]
 pub use unshuffle::{plane_of_bits, unshuffle_bytes};
 

@@ -36,6 +36,9 @@ pub fn steps_kernels(_level: Level, _source: Dtype, _target: Dtype) -> Option<[S
 /// Nothing is stored past the caches.
 pub fn stream_fence() {}
 
+/// Nothing is called.
+pub fn prefetch(_bytes: &[u8]) {}
+
 /// No path.
 pub fn reversed(_level: Level, _bytes: usize, _source: &[u8], _target: &mut [u8]) -> bool {
     false
