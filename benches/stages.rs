@@ -361,6 +361,7 @@ fn tables(report: &Report) {
         step: Rows::None,
         at: Rows::None,
         augment: Rows::None,
+        affine: Rows::None,
     };
     let (begin, shape, field) = (Rows::None, Rows::None, 1);
     let source = Source::Values(Dtype::I64, 8, Rows::Each(&labels));

@@ -491,8 +491,7 @@ enum {
 };
 
 /* An affine map from the places of a box to voxels of an array. Yours; set struct_size; copied by
- * push.
- * It needs config.augment = 1.
+ * push. It needs config.augment = 1.
  *
  * Up to three axes of the array are mapped. Along these the box has begin 0, end the extent of the
  * output, and no step. Place (i, j, k) of the box reads about the voxel whose coordinate along
@@ -617,6 +616,7 @@ enum {
     WAVETRAIN_WHICH_IS_ONE = 16,
     WAVETRAIN_VALUES_IS_ONE = 32,
     WAVETRAIN_AUGMENT_IS_ONE = 64,
+    WAVETRAIN_AFFINE_IS_ONE = 128,
     WAVETRAIN_COLUMN_FORCE32 = 0x7FFFFFFF
 };
 
@@ -655,7 +655,10 @@ typedef struct wavetrain_column {
     const wavetrain_augment *augment; /* [count], each augment_bytes behind the one before; NULL:
                                  elements are cast alone */
     uint32_t augment_bytes;   /* sizeof(wavetrain_augment); 0 where there is none */
-    uint32_t reserved2;       /* 0 */
+    uint32_t affine_bytes;    /* sizeof(wavetrain_affine); 0 if there is none */
+    const wavetrain_affine *affine; /* [count], each affine_bytes after the one before: where the
+                                 places lie in the array. Mapped axes have begin 0 and the extent
+                                 of the output. NULL: as begin, shape and step say */
 } wavetrain_column;
 
 /* A tensor of batches: a part of each sample, with a type and a shape of its own. Yours; an array

@@ -518,6 +518,17 @@ struct column : wavetrain_column {
         with(&all).flags |= WAVETRAIN_AUGMENT_IS_ONE;
         return *this;
     }
+    /* The map from places to voxels, with begins of 0 along its axes: likewise. */
+    column &with(const wavetrain::affine *each) noexcept {
+        wavetrain_column::affine = each;
+        affine_bytes = each != nullptr ? sizeof(wavetrain_affine) : 0;
+        flags &= ~std::uint32_t(WAVETRAIN_AFFINE_IS_ONE);
+        return *this;
+    }
+    column &with_one(const wavetrain::affine &all) noexcept {
+        with(&all).flags |= WAVETRAIN_AFFINE_IS_ONE;
+        return *this;
+    }
 
 private:
     column() noexcept : wavetrain_column() { struct_size = sizeof(wavetrain_column); }

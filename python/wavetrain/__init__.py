@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wavetrain import augment as augment
-from wavetrain._affine import Affine
+from wavetrain._affine import Affine, Affines
 from wavetrain._arrays import Arrays, SourceInfo
 from wavetrain._augmented import Augment, Erase
 from wavetrain._batch import Batch, BatchField, BatchInfo
@@ -93,6 +93,7 @@ __all__ = [
     "LOG_TRACE",
     "LOG_WARN",
     "Affine",
+    "Affines",
     "ArrayInfo",
     "Arrays",
     "Augment",

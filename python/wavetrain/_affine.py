@@ -1,4 +1,4 @@
-"""A map from the places of a box to the voxels of an array, as push takes it."""
+"""Maps from the places of boxes to the voxels of arrays, as push takes them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any, cast
 
 from wavetrain import _border, _native
 from wavetrain._border import short
+from wavetrain._pixels import Array, numpy_
 
 AXES_MAX = 3  # as wavetrain.h says of wavetrain_affine
+BYTES = ctypes.sizeof(_native.Affine)
 FILTERS = {"nearest": _native.NEAREST, "linear": _native.LINEAR}
 
 
@@ -98,13 +100,74 @@ class Affine:
         if self.axes is None and size > rank:
             raise ValueError(f"affine has a matrix of {size} rows, but the box has {rank} axes")
         axes = tuple(range(rank - size, rank)) if self.axes is None else self.axes
-        made = _native.Affine(struct_size=ctypes.sizeof(_native.Affine), rank=size)
+        made = _native.Affine(struct_size=BYTES, rank=size)
         made.axes[:size] = axes
         for target, row in zip(made.matrix, self.matrix):
             target[:size], target[AXES_MAX] = row[:-1], row[-1]
         made.filter, made.has_units = FILTERS[self.filter], self.units
         made.level = -1 if self.level is None else self.level
         return made
+
+
+class Affines:
+    """A map for each sample of a `Column`, as an array of their matrices, without an object for
+    each.
+
+        matrices: [samples, axes, axes + 1], of numpy: the matrix of an `Affine` for each sample.
+            They are copied.
+        axes, filter, level, units: as of an `Affine`, the same for all.
+
+    >>> import numpy
+    >>> shifts = numpy.tile(numpy.eye(2, 3), (100, 1, 1))
+    >>> shifts[:, :, 2] = numpy.random.default_rng(0).uniform(-4, 4, (100, 2))
+    >>> Affines(shifts, filter="nearest")
+    <Affines of 100 samples, 2 axes>
+    """
+
+    def __init__(
+        self,
+        matrices: Any,
+        axes: Iterable[int] | None = None,
+        *,
+        filter: str = "linear",
+        level: int | None = None,
+        units: bool = False,
+    ) -> None:
+        numpy = numpy_()
+        self.matrices: Array = numpy.array(matrices, "f8")
+        extents: tuple[int, ...] = self.matrices.shape
+        if len(extents) != 3 or not 1 <= extents[1] <= AXES_MAX or extents[2] != extents[1] + 1:
+            raise ValueError(
+                f"matrices must be [samples, axes, axes + 1] of 1 to {AXES_MAX} axes (got the "
+                f"shape {extents})"
+            )
+        is_wrong = ~numpy.isfinite(self.matrices).all((1, 2))
+        if is_wrong.any():
+            number = int(is_wrong.argmax())
+            raise ValueError(f"matrices[{number}] must have numbers alone")
+        # All but the matrices.
+        self.common = Affine(numpy.eye(*extents[1:]), axes, filter=filter, level=level, units=units)
+
+    def __len__(self) -> int:
+        return len(self.matrices)
+
+    def __repr__(self) -> str:
+        return f"<Affines of {len(self)} samples, {self.matrices.shape[1]} axes>"
+
+    def native(self, rank: int) -> Any:
+        """As the library takes them, side by side, for boxes of so many axes."""
+        made = (_native.Affine * len(self))()
+        if len(self):
+            records, size = records_of(made), self.matrices.shape[1]
+            records[:] = records_of(self.common.native(rank))
+            records["matrix"][:, :size, :size] = self.matrices[:, :, :size]
+            records["matrix"][:, :size, AXES_MAX] = self.matrices[:, :, size]
+        return made
+
+
+def records_of(structs: Any) -> Array:
+    """Structs of the library, one or side by side, as records of numpy in the same memory."""
+    return numpy_().frombuffer(structs, numpy_().dtype(_native.Affine))
 
 
 def check(given: Any) -> Affine:

@@ -188,7 +188,7 @@ class RandomAffine(Recipe):
     """See `random_affine`."""
 
     kind = "random_affine"
-    maps = True
+    moves = maps = True
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from wavetrain import _augmented, _native
+from wavetrain import _affine, _augmented, _native
 from wavetrain._affine import AXES_MAX, Affine
 from wavetrain._augmented import Augment
 from wavetrain._config import Backend, Config, Dtype, Field
@@ -127,7 +127,7 @@ class Fused:
         self.names = names
         picture = picture_of(given, self.field, files)
         self.shape, self.dtype = picture
-        recipes, rest = split(transforms, self.shape, self.dtype, maps=isinstance(given, Sample))
+        recipes, rest = split(transforms, self.shape, self.dtype)
         self.plan = Plan(recipes, rest)
         self.made: tuple[int, ...] = self.shape
         for recipe in recipes:
@@ -268,11 +268,12 @@ class Fused:
         if count != len(places):
             return column  # which is refused for that
         shape = [int(each) for each in column.shape.data[: column.rank]]
-        is_plain = column.step is None and column.given_at is None and column.augment is None
+        more = (column.step, column.given_at, column.augment, column.affine)
+        is_plain = all(each is None for each in more)
         if not column.shape.flag or tuple(shape[front:]) != self.shape or not is_plain:
             raise ValueError(
-                "transforms: recipes take Columns of one shape for all samples, without step, at "
-                f"and augment (got {column})"
+                "transforms: recipes take Columns of one shape for all samples, without step, at, "
+                f"augment and affine (got {column})"
             )
         made = self.boxes(places, moves_only=self.has_one)
         records = numpy.frombuffer(made.targets, "u1").reshape(count, ctypes.sizeof(_native.Box))
@@ -282,6 +283,7 @@ class Fused:
             return records[:, first : first + 8 * rank].copy().view("i8")
 
         begins = numpy.frombuffer(column.begins.data, "i8").reshape(count, column.rank).copy()
+        maps = self.maps(made, begins, front)
         begins[:, front:] += numbers("begin")
         steps = numpy.ones((count, column.rank), "i8")
         found = numbers("step")
@@ -293,7 +295,21 @@ class Fused:
         flag = _native.AUGMENT_IS_ONE if self.has_one else 0
         moved.augment = Rows(made.augments, _augmented.BYTES, flag)
         moved.borrowed = made
+        moved.affine = maps
         return moved
+
+    def maps(self, made: Boxes, begins: Any, front: int) -> Rows | None:
+        """The maps of a column, if recipes made some: `affine` of each box. begins become 0 along
+        the axes that are mapped."""
+        found = _affine.records_of(made.affines).copy()
+        rank = int(found["rank"][0])
+        if not rank:
+            return None
+        for row, axis in enumerate(front + found["axes"][0, :rank].astype("i8")):
+            found["axes"][:, row] = axis
+            found["matrix"][:, row, AXES_MAX] += begins[:, axis]
+            begins[:, axis] = 0
+        return Rows((_native.Affine * len(found)).from_buffer(found), _affine.BYTES, 0)
 
     def filtered(self, batch: Any, places: Sequence[Place]) -> Any:
         """What the filters make of a batch: (xb, yb), or the batch itself if there are none."""

@@ -93,6 +93,7 @@ AT_IS_ONE = 8
 WHICH_IS_ONE = 16
 VALUES_IS_ONE = 32
 AUGMENT_IS_ONE = 64
+AFFINE_IS_ONE = 128
 CODEC_NONE = 0
 CODEC_ZSTD = 1
 CODEC_BLOSC = 2
@@ -422,7 +423,8 @@ class Column(Structure):
     value_bytes: int
     augment: int | None
     augment_bytes: int
-    reserved2: int
+    affine_bytes: int
+    affine: int | None
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -443,7 +445,8 @@ class Column(Structure):
         ("value_bytes", c_uint32),
         ("augment", c_void_p),
         ("augment_bytes", c_uint32),
-        ("reserved2", c_uint32),
+        ("affine_bytes", c_uint32),
+        ("affine", c_void_p),
     ]
 
 

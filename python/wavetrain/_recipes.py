@@ -228,7 +228,7 @@ class Recipe:
 
     makes_floats = False  # of integers, too
     draws = True
-    moves = False  # begin, end and step of a box, and does no arithmetic
+    moves = False  # begin, end, step and map of a box, and does no arithmetic
     maps = False  # places to voxels
     pad_mode: str | None = None  # that the recipe needs of the field
     pad_value = 0.0

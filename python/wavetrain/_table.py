@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from wavetrain import _border, _native
+from wavetrain._affine import BYTES as AFFINE_BYTES
+from wavetrain._affine import Affine, Affines
 from wavetrain._augmented import BYTES as AUGMENT_BYTES
 from wavetrain._augmented import Augment, natives
 from wavetrain._border import short
@@ -46,6 +48,8 @@ class Column:
         step: elements from one place to the next, likewise; below 0 backwards, down to `begins`.
         at: by axis of the field: where the first place goes, for all or [samples, axes].
         augment: an `Augment` for all samples, or a list of one for each.
+        affine: an `Affine` for all samples, or `Affines` with one for each. Along the axes that are
+            mapped begins are 0, and shape has the extents of the output.
 
     The arrays are copied. The box of a sample begins at its lowest element and has `shape` places,
     so that of begin 10, shape 3 and step -4 the elements 18, 14 and 10 are read.
@@ -64,6 +68,7 @@ class Column:
         at: Any = None,
         which: Any = None,
         augment: Augment | Sequence[Augment] | None = None,
+        affine: Affine | Affines | None = None,
     ) -> None:
         several = isinstance(uri, (list, tuple))
         self.uris = [uri_of(each) for each in cast("list[Any]", uri)] if several else [uri_of(uri)]
@@ -90,9 +95,19 @@ class Column:
                     f"augment must be an Augment, or {self.count} of them (got {len(structs)})"
                 )
             self.augment = Rows(structs, AUGMENT_BYTES, flag)
+        self.affine = None if affine is None else self.mapped(affine)
 
     def __repr__(self) -> str:
         return f"<Column of {self.count} boxes, {', '.join(self.uris)}>"
+
+    def mapped(self, given: Affine | Affines) -> Rows:
+        if isinstance(given, Affine):
+            return Rows(given.native(self.rank), AFFINE_BYTES, _native.AFFINE_IS_ONE)
+        if not isinstance(cast("object", given), Affines):
+            raise TypeError(f"affine must be an Affine, or Affines (got {short(given)})")
+        if len(given) != self.count:
+            raise ValueError(f"affine must be an Affine, or Affines of {self.count} (got {given})")
+        return Rows(given.native(self.rank), AFFINE_BYTES, 0)
 
     def rows(self, name: str, given: Any, letter: str, width: int, flag: int) -> Any:
         """Numbers that are the same for all samples, or `width` for each."""
@@ -122,6 +137,9 @@ class Column:
         if self.augment is not None:
             made.augment_bytes = AUGMENT_BYTES
             rows["augment"] = self.augment
+        if self.affine is not None:
+            made.affine_bytes = AFFINE_BYTES
+            rows["affine"] = self.affine
         owners = (texts, self.borrowed)
         return Native(made, {name: each for name, each in rows.items() if each}, owners, self.count)
 

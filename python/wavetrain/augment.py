@@ -422,12 +422,9 @@ def split(
     transforms: FilterFn | Iterable[FilterFn],
     shape: Sequence[int],
     dtype: Any = "f4",
-    *,
-    maps: bool = True,
 ) -> tuple[list[Recipe], list[FilterFn]]:
     """The recipes at the beginning of a list that a pipeline can run as one pass, and the filters
-    that are left for Python. shape [C, H, W], dtype: of a sample of the source. maps: random_affine
-    may be among the first, whose boxes then have a map; a table has none.
+    that are left for Python. shape [C, H, W], dtype: of a sample of the source.
 
     `apply_filters` of the second list makes the same of what the first one made as of both lists:
     recipes have the names here that they have in the whole list.
@@ -435,9 +432,8 @@ def split(
     filters = filters_of(transforms)
     first: list[Recipe] = []
     for each in filters:
-        if not isinstance(each, Recipe) or (each.maps and not maps):
-            break
-        if len(passes([*first, each], shape_from(shape), dtype)) > 1:
+        is_recipe = isinstance(each, Recipe)
+        if not is_recipe or len(passes([*first, each], shape_from(shape), dtype)) > 1:
             break
         first.append(each)
     return first, filters[len(first) :]

@@ -82,6 +82,8 @@ pub const WHICH_IS_ONE: u32 = 16;
 pub const VALUES_IS_ONE: u32 = 32;
 /// `TableColumn::flags`: `augment` has one row.
 pub const AUGMENT_IS_ONE: u32 = 64;
+/// `TableColumn::flags`: `affine` has one row.
+pub const AFFINE_IS_ONE: u32 = 128;
 /// Erased boxes of a box at most.
 pub const ERASES_MAX: usize = 8;
 /// Channels that scale, bias and erased values tell apart at most.
@@ -409,8 +411,10 @@ c_structs! {
         augment: *const Augment,
         /// sizeof(wavetrain_augment) as the caller knows it.
         augment_bytes: u32,
-        /// Always 0.
-        reserved2: u32,
+        /// sizeof(wavetrain_affine) as the caller knows it.
+        affine_bytes: u32,
+        /// The map from places to voxels of each row; NULL: begin, shape and step are it.
+        affine: *const Affine,
     }
 
     /// A field of batches: `wavetrain_field`.

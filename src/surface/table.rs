@@ -11,6 +11,7 @@ use crate::engine::requests::Request;
 use crate::fail;
 use crate::records::{Dtype, FedData};
 use crate::source::zarr::normalize_uri;
+use crate::surface::affine::AffineMap;
 use crate::surface::augment::Augmentation;
 use crate::surface::feed::value;
 
@@ -85,6 +86,8 @@ pub struct Column<'a> {
     pub at: Rows<'a, u64>,
     /// What is done to the elements, one of each sample; None: they are cast alone.
     pub augment: Rows<'a, Augmentation<'a>>,
+    /// The map from places to voxels, one of each sample; None: begin, shape and step are it.
+    pub affine: Rows<'a, AffineMap<'a>>,
 }
 
 impl Column<'_> {
@@ -151,10 +154,12 @@ impl Column<'_> {
         Ok(())
     }
 
-    /// Writes what is done to the elements of the box of a row.
+    /// Writes what is done to the elements of the box of a row, and their map.
     fn fill_augment(&self, row: usize, target: &mut Request, why: &mut Why) -> Result<(), Status> {
         let augment = self.augment.row((row, 1), "augment", why)?;
-        Augmentation::fill(augment.and_then(<[_]>::first), &mut target.augment, why)
+        Augmentation::fill(augment.and_then(<[_]>::first), &mut target.augment, why)?;
+        let affine = self.affine.row((row, 1), "affine", why)?.and_then(<[_]>::first);
+        affine.map_or(Ok(()), |affine| affine.add(&mut target.augment, why))
     }
 }
 

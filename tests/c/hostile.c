@@ -637,6 +637,7 @@ static void check_tables(wavetrain_loader loader) {
     static const float floats[64] = { 1 };
     const char *const uris[] = { uri, NULL };
     wavetrain_augment augment;
+    wavetrain_affine affine;
     wavetrain_erase erase;
     wavetrain_column good;
     memset(&good, 0, sizeof good);
@@ -685,9 +686,10 @@ static void check_tables(wavetrain_loader loader) {
     COLUMN_REFUSED(wrong.kind = WAVETRAIN_BOX_MEMORY, WAVETRAIN_INVALID, "kind = 1");
     COLUMN_REFUSED(wrong.kind = 3, WAVETRAIN_INVALID, "kind = 3");
     COLUMN_REFUSED(wrong.kind = WAVETRAIN_BOX_VALUE, WAVETRAIN_INVALID, "uris or values");
-    COLUMN_REFUSED(wrong.flags = 128, WAVETRAIN_INVALID, "flags = 128");
-    COLUMN_REFUSED(wrong.reserved = 1, WAVETRAIN_INVALID, "reserved = 1, 0");
-    COLUMN_REFUSED(wrong.reserved2 = 1, WAVETRAIN_INVALID, "reserved = 0, 1");
+    COLUMN_REFUSED(wrong.flags = 256, WAVETRAIN_INVALID, "flags = 256");
+    COLUMN_REFUSED(wrong.reserved = 1, WAVETRAIN_INVALID, "reserved = 1");
+    COLUMN_REFUSED(wrong.affine_bytes = 8, WAVETRAIN_INVALID, "affine_bytes = 8");
+    COLUMN_REFUSED(wrong.affine = &affine, WAVETRAIN_INVALID, "affine_bytes = 0");
     COLUMN_REFUSED(wrong.augment_bytes = 8, WAVETRAIN_INVALID, "augment_bytes = 8");
     COLUMN_REFUSED(wrong.augment = &augment, WAVETRAIN_INVALID, "augment_bytes = 0");
     /* A change of a column's augment, of its one erased box too, and a word of the refusal. */
@@ -733,6 +735,25 @@ static void check_tables(wavetrain_loader loader) {
     AUGMENT_REFUSED(erase.n_values = 65, "erase[0]: 65 values");
     AUGMENT_REFUSED(erase.reserved = 1, "erase[0].reserved = 1");
 #undef AUGMENT_REFUSED
+#define AFFINE_REFUSED(change, word)                                                               \
+    do {                                                                                           \
+        memset(&affine, 0, sizeof affine);                                                         \
+        affine.struct_size = sizeof affine;                                                        \
+        wavetrain_column wrong = good;                                                             \
+        wrong.affine = &affine;                                                                    \
+        wrong.affine_bytes = sizeof affine;                                                        \
+        wrong.flags |= WAVETRAIN_AFFINE_IS_ONE;                                                    \
+        change;                                                                                    \
+        table_refused(loader, &wrong, WAVETRAIN_INVALID, word);                                    \
+    } while (0)
+    AFFINE_REFUSED((void)0, "the config keeps no memory");
+    AFFINE_REFUSED(affine.struct_size = 0, "affine.struct_size = 0");
+    AFFINE_REFUSED(affine.struct_size = sizeof affine + 8, "more than affine_bytes = 136");
+    AFFINE_REFUSED(wrong.affine_bytes = sizeof affine - 8, "affine_bytes = 128");
+    AFFINE_REFUSED(wrong.affine_bytes = sizeof affine + 4, "affine_bytes = 140");
+    AFFINE_REFUSED(affine.has_units = 2, "has_units = 2");
+    AFFINE_REFUSED(affine.reserved = 1, "reserved = 1");
+#undef AFFINE_REFUSED
     COLUMN_REFUSED(wrong.values = at, WAVETRAIN_INVALID, "uris or values");
     COLUMN_REFUSED(wrong.uris = NULL, WAVETRAIN_INVALID, "uris is NULL");
     COLUMN_REFUSED(wrong.n_uris = 0, WAVETRAIN_INVALID, "which = 0: 0 uris");

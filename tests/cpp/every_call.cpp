@@ -159,9 +159,11 @@ wavetrain::status call_loader(const wavetrain::config &config) {
     static const std::uint64_t places[] = { 1 }, tags[] = { 4, 5 };
     static const std::uint32_t numbers[] = { 0, 0 };
     wavetrain::augment steps[2];
+    const wavetrain::affine map({ 0 }, { { 2, 1 } });
     const wavetrain::column columns[] = {
         wavetrain::column(uris, begins, places, numbers).steps(begins).with(steps),
-        wavetrain::column(uris, begins, places).with_one(steps[0]),
+        wavetrain::column(uris, begins, places).with_one(steps[0]).with(&map),
+        wavetrain::column(uris, begins, places).with_one(map),
         wavetrain::column(wavetrain::span<const std::int64_t>(labels)).into(1, tags),
     };
     loader.push(columns, tags, 0, taken).ignore();

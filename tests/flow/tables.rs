@@ -5,7 +5,9 @@ use crate::common::fixtures::Scratch;
 use crate::common::npy;
 use wavetrain::abi::{Blank, FieldSpec};
 use wavetrain::config::*;
-use wavetrain::loader::{Column, Feed, Loader, Part, Pop, Rows, Sample, Source};
+use wavetrain::loader::{
+    AffineMap, Augmentation, Column, Feed, Interpolation, Loader, Part, Pop, Rows, Sample, Source,
+};
 use wavetrain::records::Dtype;
 use wavetrain::setup::field_table::FieldTable;
 use wavetrain::status::Status;
@@ -36,6 +38,7 @@ fn open(lookahead: u32) -> Loader {
         max_boxes_per_sample: 4,
         lookahead_samples: lookahead,
         backend: BACKEND_HOST,
+        augment: 1,
         max_chunk_uncompressed_bytes: 1 << 20,
         max_host_memory_bytes: 40 << 20,
         ..Config::default()
@@ -121,6 +124,7 @@ impl Table {
             step: Rows::Each(&self.steps),
             at: Rows::Each(&self.ats),
             augment: Rows::None,
+            affine: Rows::None,
         };
         // In no steps, from one array, to where the other half is not.
         let right = Column {
@@ -140,6 +144,7 @@ impl Table {
             step,
             at,
             augment: Rows::None,
+            affine: Rows::None,
         };
         let few = Column {
             field: 2,
@@ -150,6 +155,7 @@ impl Table {
             step,
             at,
             augment: Rows::None,
+            affine: Rows::None,
         };
         [left, right, number, few]
     }
@@ -226,6 +232,68 @@ fn rows_are_the_same_samples_as_their_boxes_pushed_one_by_one() {
     }
     assert!(calls > 1, "the queue was never full");
     assert_eq!(drained(&loader, stream), want);
+}
+
+/// Maps of image rows: halves of voxels, turned, and each row another way.
+fn map_of(row: usize) -> AffineMap<'static> {
+    let (turn, shift) = (row as f64 / 8.0 - 6.0, (row % 5) as f64 / 2.0 - 1.0);
+    let matrix = [[0.5, turn / 16.0, 0.0, shift], [-0.25, 1.5, 0.0, 3.0 - shift], [0.0; 4]];
+    let filter = [Interpolation::Linear, Interpolation::Nearest][row % 2];
+    AffineMap { axes: &[1, 2], matrix, filter, ..AffineMap::default() }
+}
+
+#[test]
+fn rows_have_maps_of_their_own_or_one_as_boxes_do() {
+    let scratch = Scratch::new();
+    let uris = arrays(&scratch);
+    let loader = open(ROWS as u32 + 1);
+    let maps: Vec<_> = (0..ROWS).map(map_of).collect();
+    let begins: Vec<i64> = (0..ROWS as i64).flat_map(|row| [row % 40, 0, 0]).collect();
+    let tags: Vec<u64> = (0..ROWS as u64).collect();
+    let scaled = |scale| Augmentation { channels: 1, scale, ..Augmentation::default() };
+    let scaled: Vec<_> = [&[0.5f32], &[2.0]].map(|scale| scaled(scale)).repeat(ROWS);
+    let mut streams: Vec<Stream> = Vec::new();
+    for (affine, augment) in [
+        (Rows::Each(&maps[..]), Rows::None),
+        (Rows::One(&maps[3..4]), Rows::Each(&scaled[..])),
+        (Rows::Each(&maps[..]), Rows::One(&scaled[1..2])),
+    ] {
+        for row in 0..ROWS {
+            let begin = &begins[3 * row..][..3];
+            let end = &[begin[0] + 1, 4, 10];
+            let (affine, augment) = (row_of(&affine, row), row_of(&augment, row));
+            let part = Part { uri: &uris[0], begin, end, affine, augment, ..Part::default() };
+            let sample = Sample { parts: &[part], tag: tags[row] };
+            let result = loader.push_samples(&[sample], PATIENCE_NS).1;
+            result.unwrap_or_else(|why| panic!("row {row}: {why}"));
+        }
+        let want = drained(&loader, Stream::new());
+        let column = Column {
+            field: 0,
+            rank: 3,
+            source: Source::Uris(&[&uris[0]], Rows::None),
+            begin: Rows::Each(&begins),
+            shape: Rows::One(&[1, 4, 10]),
+            step: Rows::None,
+            at: Rows::None,
+            augment,
+            affine,
+        };
+        let (taken, result) = loader.push_table(&[column], ROWS, Rows::Each(&tags), 0);
+        assert!(taken == ROWS && result.is_ok());
+        assert_eq!(drained(&loader, Stream::new()), want);
+        assert!(!streams.contains(&want));
+        streams.push(want);
+    }
+}
+
+/// The item of a row.
+fn row_of<T: Copy>(rows: &Rows<'_, T>, row: usize) -> Option<T> {
+    match rows {
+        Rows::None => None,
+        Rows::One(one) => Some(one[0]),
+        Rows::Each(all) => Some(all[row]),
+    }
 }
 
 /// The rows of a column from one on.

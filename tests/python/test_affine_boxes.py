@@ -11,7 +11,19 @@ import zarr
 from test_augmented_boxes import bits, expected
 
 import wavetrain
-from wavetrain import Affine, Augment, Box, Config, Erase, Field, Pipeline, Sample, _pixels
+from wavetrain import (
+    Affine,
+    Affines,
+    Augment,
+    Box,
+    Column,
+    Config,
+    Erase,
+    Field,
+    Pipeline,
+    Sample,
+    _pixels,
+)
 from wavetrain.augment import AffineSpec, AugmentSpec
 
 PADS = ["constant", "edge", "reflect"]
@@ -211,6 +223,100 @@ def test_boxes_may_be_parts_of_a_sample(store):
         wanted = resampled(arrays["image"], affine, shape, value=9)
         assert (made[:, 6 * number : 6 * number + 6] == wanted).all()
     assert (made[:, 12:] == 9).all()
+
+
+def table_of(columns, fields, count, batch=4, **settings) -> dict[str, np.ndarray]:
+    """All rows of a table, by field."""
+    config = Config(samples_per_batch=batch, fields=fields, augment=True, **settings)
+    made: dict[str, list] = {field.name: [] for field in fields}
+    with Pipeline(config) as pipeline:
+        pipeline.push_boxes(columns)
+        for popped in pipeline.batches():
+            with popped:
+                for name in made:
+                    made[name].append(np.array(popped[name], copy=True))
+    found = {name: np.concatenate(parts) for name, parts in made.items()}
+    assert all(len(each) == count for each in found.values())
+    return found
+
+
+@pytest.mark.parametrize("pad", PADS)
+def test_rows_of_a_table_have_maps_of_their_own(store, pad):
+    folder, arrays = store
+    random, shape, count = np.random.default_rng(12), (12, 15, 18), 30
+    matrices = np.array([turned(random) for _ in range(count)])
+    fields = [
+        Field("x", shape, "f32", pad_mode=pad, pad_value=3.5),
+        Field("y", shape, "u8", pad_mode=pad, pad_value=255),
+    ]
+    begins = np.zeros((count, 3), "i8")
+    nearest = Affines(matrices, filter="nearest")
+    linear = Affines(matrices.astype(">f8"), (0, 1, 2))
+    matrices_then, matrices[:] = matrices.copy(), 99  # copied
+    scale = [Augment(scale=1 + row / 8) for row in range(count)]
+    columns = {
+        "x": Column(f"{folder}/image", begins, shape, affine=linear, augment=scale),
+        "y": Column(f"{folder}/label", begins, shape, affine=nearest),
+    }
+    made = table_of(columns, fields, count)
+    for row, matrix in enumerate(matrices_then):
+        x = resampled(arrays["image"], Affine(matrix), shape, pad, 3.5)
+        covered = ~is_outside(arrays["image"], Affine(matrix), shape) if pad == "constant" else None
+        x = expected(x, scale[row], np.float32, covered)
+        y = resampled(arrays["label"], Affine(matrix, filter="nearest"), shape, pad, 255)
+        assert (bits(made["x"][row]) == bits(x)).all()
+        assert (made["y"][row] == y).all()
+
+
+def test_rows_of_a_table_have_one_map(store):
+    folder, arrays = store
+    affine = Affine(turned(np.random.default_rng(13), 2, extents=(41, 53)), (1, 2))
+    count, shape = 9, (1, 10, 12)
+    begins = np.zeros((count, 3), "i8")
+    begins[:, 0] = np.arange(count) * 4
+    column = Column(f"{folder}/image", begins, shape, affine=affine, augment=Augment(scale=2))
+    made = table_of(column, [padded("x", shape[1:], "f32")], count)["x"]
+    for row in range(count):
+        wanted = 2 * resampled(arrays["image"][4 * row : 4 * row + 1], affine, shape)[0]
+        assert (bits(made[row]) == bits(wanted)).all()
+
+
+def test_what_is_wrong_with_maps_of_rows_is_named(store):
+    folder, _ = store
+    uri, begins, shape = f"{folder}/image", np.zeros((3, 3), "i8"), (4, 5, 6)
+    whole = np.tile(np.eye(3, 4), (3, 1, 1))
+    broken = whole.copy()
+    broken[1, 2, 3] = np.inf
+    for kind, text, make in [
+        (ValueError, "[samples, axes, axes + 1] of 1 to 3 axes (got the shape (3, 4))", whole[0]),
+        (ValueError, "(got the shape (3, 3, 3))", whole[..., :3]),
+        (ValueError, "(got the shape (3, 4, 5))", np.zeros((3, 4, 5))),
+        (ValueError, "matrices[1] must have numbers alone", broken),
+        (ValueError, "could not convert", [[["a"]]]),
+    ]:
+        with pytest.raises(kind) as caught:
+            Affines(make)
+        assert text in str(caught.value)
+    with pytest.raises(ValueError, match="axes must name 3 axes, each once"):
+        Affines(whole, (0, 1))
+    for kind, text, affine in [
+        (TypeError, "affine must be an Affine, or Affines", whole),
+        (TypeError, "affine must be an Affine, or Affines", [Affine(whole[0])] * 3),
+        (ValueError, "Affines of 3 .got <Affines of 2 samples, 3 axes>", Affines(whole[:2])),
+    ]:
+        with pytest.raises(kind, match=text):
+            Column(uri, begins, shape, affine=affine)
+    with pytest.raises(ValueError, match="a matrix of 3 rows, but the box has 2 axes"):
+        Column(uri, begins[:, :2], shape[:2], affine=Affines(whole))
+    # The library names the row.
+    whole[2, 1] = whole[2, 0]
+    column = Column(uri, begins, shape, affine=Affines(whole))
+    with pytest.raises(wavetrain.InvalidArgument, match=r"push: row 2: .*singular"):
+        table_of(column, [padded("x", shape, "f32")], 3)
+    nothing = Column(uri, begins[:0], shape, affine=Affines(whole[:0]))
+    with Pipeline(Config(samples_per_batch=1, sample_shape=shape, augment=True)) as pipeline:
+        pipeline.push_boxes(nothing)
+        assert not pipeline.pending
 
 
 @pytest.mark.parametrize("pad", PADS)

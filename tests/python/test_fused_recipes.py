@@ -60,6 +60,13 @@ class Table(Images):
         return {"x": Column(self.path, begins, (1, *self.shape)), "y": n % 10}
 
 
+class Pictures(Table):
+    """Many, without labels."""
+
+    def boxes(self, indices):
+        return super().boxes(indices)["x"]
+
+
 @pytest.fixture
 def images(tmp_path):
     made = np.random.default_rng(1).integers(0, 256, (COUNT, 3, 32, 32), dtype=np.uint8)
@@ -104,14 +111,15 @@ def expected(images, filters, loader, tags, seed):
     return x
 
 
+@pytest.mark.parametrize("dataset", [Images, Pictures])
 @pytest.mark.parametrize("name", LISTS)
-def test_a_pipeline_makes_what_recipes_make_of_arrays(images, name):
+def test_a_pipeline_makes_what_recipes_make_of_arrays(images, name, dataset):
     path, array = images
     filters = LISTS[name]()
     seen = 0
     shape = (3, 24, 24) if name == "erased" else (3, 32, 32)
     loader = DataLoader(
-        Images(path, (3, 32, 32)),
+        dataset(path, (3, 32, 32)),
         BATCH,
         shuffle=True,
         seed=5,
@@ -164,34 +172,38 @@ def test_labels_travel_and_what_python_runs_comes_out_as_a_pair(images, dataset)
     assert len(calls) > 5
 
 
-def test_a_table_has_no_map_and_python_runs_it(images):
-    path, _ = images
-    filters = [random_affine(40, seed=1), to_float()]
-    config = Config(samples_per_batch=BATCH, fields=FIELDS)
-    plans = []
-    for dataset in (Labelled, Table):
-        with DataLoader(dataset(path, (3, 32, 32)), config=config, transforms=filters) as loader:
-            plans.append(loader.plan)
-    assert plans == [(filters, []), ([], filters)]
+class Planes:
+    """Boxes of 16 x 16 that lie apart in the planes of a larger array."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        begin = (index % 2, 4 + 2 * index, 7 + 2 * index)
+        return Sample(self.path, [(b, b + e) for b, e in zip(begin, (1, 16, 16))], index)
 
 
-def test_a_map_reads_past_its_box_in_a_larger_array(tmp_path):
+class PlanesOfMany(Planes):
+    """The same for many."""
+
+    def boxes(self, indices):
+        n = np.array(indices)
+        return Column(self.path, np.stack([n % 2, 4 + 2 * n, 7 + 2 * n], 1), (1, 16, 16))
+
+
+@pytest.mark.parametrize("dataset", [Planes, PlanesOfMany])
+def test_a_map_reads_past_its_box_in_a_larger_array(tmp_path, dataset):
     """As a crop's padding does; and its axes are those of the array."""
     array = np.random.default_rng(2).integers(0, 999, (2, 40, 48), dtype="u2")
     np.save(tmp_path / "planes.npy", array)
-
-    class Boxes:
-        def __len__(self):
-            return 6
-
-        def __getitem__(self, index):
-            at = 4 + 2 * index
-            box = [(index % 2, index % 2 + 1), (at, at + 16), (at + 3, at + 19)]
-            return Sample(str(tmp_path / "planes.npy"), box, index)
-
     recipe = random_affine(30, (0.9, 1.1), name="turn", seed=9)
     config = Config(samples_per_batch=6, sample_shape=(16, 16), dtype="f32")
-    with DataLoader(Boxes(), config=config, transforms=[recipe]) as loader:
+    given = dataset(str(tmp_path / "planes.npy"))
+    with DataLoader(given, config=config, transforms=[recipe]) as loader:
+        assert loader.plan == ([recipe], [])
         (batch,) = loader
         made, places = np.array(batch, copy=True), loader.places
         batch.release()

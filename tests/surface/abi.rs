@@ -69,7 +69,7 @@ fn rust_layouts() -> [Layout; 29] {
 }
 
 /// Constants whose names the header makes from the Rust name by a prefix.
-const CONSTANTS: [(&str, i64); 98] = [
+const CONSTANTS: [(&str, i64); 99] = [
     ("BOX_MEMORY", BOX_MEMORY as i64),
     ("BOX_VALUE", BOX_VALUE as i64),
     ("BOX_URI", BOX_URI as i64),
@@ -80,6 +80,7 @@ const CONSTANTS: [(&str, i64); 98] = [
     ("WHICH_IS_ONE", WHICH_IS_ONE as i64),
     ("VALUES_IS_ONE", VALUES_IS_ONE as i64),
     ("AUGMENT_IS_ONE", AUGMENT_IS_ONE as i64),
+    ("AFFINE_IS_ONE", AFFINE_IS_ONE as i64),
     ("NEAREST", NEAREST as i64),
     ("LINEAR", LINEAR as i64),
     ("FIELDS_MAX", FIELDS_MAX as i64),

@@ -3,12 +3,13 @@
 //! In: columns of the caller's, each checked anew for each row, as push checks samples. Out: the
 //! same columns as slices. Invariant: no slice is longer than what the header says there is.
 
+use super::affine::read_affine;
 use super::augment::read_augment;
 use super::structs::{is_size_of, read_sized, string_from_c, struct_size};
 use super::{in_instance, invalid};
 use crate::base::abi::{
-    AT_IS_ONE, AUGMENT_IS_ONE, Augment, BEGIN_IS_ONE, BOX_URI, BOX_VALUE, SHAPE_IS_ONE,
-    STEP_IS_ONE, TableColumn, VALUES_IS_ONE, WHICH_IS_ONE,
+    AFFINE_IS_ONE, AT_IS_ONE, AUGMENT_IS_ONE, BEGIN_IS_ONE, BOX_URI, BOX_VALUE, Grows,
+    SHAPE_IS_ONE, STEP_IS_ONE, TableColumn, VALUES_IS_ONE, WHICH_IS_ONE,
 };
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Status, Why, with_why};
@@ -25,7 +26,8 @@ const FLAGS: u32 = BEGIN_IS_ONE
     | AT_IS_ONE
     | WHICH_IS_ONE
     | VALUES_IS_ONE
-    | AUGMENT_IS_ONE;
+    | AUGMENT_IS_ONE
+    | AFFINE_IS_ONE;
 
 /// See the header.
 ///
@@ -93,20 +95,37 @@ unsafe fn fill_box(
         unsafe { string_from_c(source.uris.add(which).read_unaligned(), why) }
     };
     column.fill(engine, (row, at), target, (source.n_uris as usize, uri), why)?;
-    let number = if source.flags & AUGMENT_IS_ONE != 0 { 0 } else { row };
-    let bytes = source.augment_bytes as usize;
-    let place = source.augment.wrapping_byte_add(number.wrapping_mul(bytes));
-    // SAFETY: there is none, or one of the row, whose size lies within `augment_bytes`.
+    let row_of = |flag| if source.flags & flag != 0 { 0 } else { row };
+    let augments = (source.augment, source.augment_bytes, row_of(AUGMENT_IS_ONE));
+    let affines = (source.affine, source.affine_bytes, row_of(AFFINE_IS_ONE));
+    // SAFETY: there are none, or as many as the header says.
+    unsafe {
+        read_augment(&mut target.augment, struct_of_row(augments, "augment", why)?, why)?;
+        read_affine(&mut target.augment, struct_of_row(affines, "affine", why)?, why)
+    }
+}
+
+/// The struct of a row, of which those of all rows lie so many bytes apart; NULL if there are none.
+///
+/// # Safety
+/// There are none, or more than `row` of them, each with a readable `struct_size`.
+unsafe fn struct_of_row<T: Grows>(
+    (first, bytes, row): (*const T, u32, usize),
+    name: &str,
+    why: &mut Why,
+) -> Result<*const T, Status> {
+    let bytes = bytes as usize;
+    let place = first.wrapping_byte_add(row.wrapping_mul(bytes));
+    // SAFETY: as the caller has it.
     let stated = unsafe { struct_size(place) };
     if stated > bytes {
         return Err(fail!(
             why,
             Invalid,
-            "augment.struct_size = {stated}: more than augment_bytes = {bytes}"
+            "{name}.struct_size = {stated}: more than {name}_bytes = {bytes}"
         ));
     }
-    // SAFETY: as above; it states no more bytes than there are.
-    unsafe { read_augment(&mut target.augment, place, why) }
+    Ok(place)
 }
 
 /// The same column with slices. Its uris are not looked at.
@@ -147,6 +166,7 @@ unsafe fn column_of<'a>(
             step: rows(source.step, flags & STEP_IS_ONE != 0, of_box, "step", why)?,
             at: rows(source.at, flags & AT_IS_ONE != 0, (count, axes), "at", why)?,
             augment: Rows::None,
+            affine: Rows::None,
         })
     }
 }
@@ -162,24 +182,16 @@ fn check_column(source: &TableColumn, why: &mut Why) -> Result<(), Status> {
         return Err(fail!(why, Rank, "a box of rank {rank}: must be 0 to {RANK_MAX}"));
     }
     let is_kind = kind == BOX_URI || kind == BOX_VALUE;
-    if !is_kind || flags & !FLAGS != 0 || source.reserved != 0 || source.reserved2 != 0 {
+    if !is_kind || flags & !FLAGS != 0 || source.reserved != 0 {
+        let reserved = source.reserved;
         return Err(fail!(
             why,
             Invalid,
-            "kind = {kind}, flags = {flags}, reserved = {}, {}: no such column",
-            source.reserved,
-            source.reserved2
+            "kind = {kind}, flags = {flags}, reserved = {reserved}: no such column"
         ));
     }
-    let bytes = source.augment_bytes as usize;
-    let has_size = if source.augment.is_null() { bytes == 0 } else { is_size_of::<Augment>(bytes) };
-    if !has_size {
-        return Err(fail!(
-            why,
-            Invalid,
-            "augment_bytes = {bytes}: must be sizeof(wavetrain_augment), or 0 where augment is NULL"
-        ));
-    }
+    check_structs((source.augment, source.augment_bytes), "augment", why)?;
+    check_structs((source.affine, source.affine_bytes), "affine", why)?;
     let has_uris = !source.uris.is_null() || source.n_uris != 0 || !source.which.is_null();
     let (dtype, bytes) = (source.value_dtype, source.value_bytes);
     let has_values = !source.values.is_null() || dtype != 0 || bytes != 0;
@@ -187,6 +199,23 @@ fn check_column(source: &TableColumn, why: &mut Why) -> Result<(), Status> {
         return Err(fail!(why, Invalid, "a column has uris or values, as its kind says"));
     }
     Ok(())
+}
+
+/// Whether structs of rows have a size if they are there, and none if not.
+fn check_structs<T>(
+    (first, bytes): (*const T, u32),
+    name: &str,
+    why: &mut Why,
+) -> Result<(), Status> {
+    let has_size = if first.is_null() { bytes == 0 } else { is_size_of::<T>(bytes as usize) };
+    if has_size {
+        return Ok(());
+    }
+    Err(fail!(
+        why,
+        Invalid,
+        "{name}_bytes = {bytes}: must be sizeof(wavetrain_{name}), or 0 if {name} is NULL"
+    ))
 }
 
 /// An array of the caller's: `count` rows of `width` numbers, or one; NULL is none.
