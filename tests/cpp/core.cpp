@@ -949,6 +949,27 @@ static void places_are_mapped_to_voxels() {
             CHECK(popped.as<float>()[std::size_t(4 * i + j)] == wanted);
             CHECK(popped.field(1).as<std::uint16_t>()[std::size_t(4 * i + j)] == high);
         }
+    /* A table: one for each row, and one for all. */
+    const std::int64_t begins[] = { 1, 0, 0, 2, 0, 0 };
+    const std::uint64_t places[] = { 1, 3, 4 }, tags[] = { 1, 2 };
+    const char *const uris[] = { cube };
+    const wavetrain::affine rows[] = { wavetrain::affine({ 1, 2 }, { { 1, 0, 3 }, { 0, 2, 0 } }),
+                                       wavetrain::affine({ 2, 1 }, { { 2, 0, 1 }, { 0, 1, 2 } }) };
+    wavetrain::column column(uris, begins, places);
+    std::size_t taken = 0;
+    for (const bool is_one : { false, true }) {
+        wavetrain::column &mapped = is_one ? column.with_one(rows[1]) : column.with(rows);
+        CHECK(from.push({ &mapped, 1 }, tags, 0, taken).ok() && taken == 2);
+        for (const int row : { 0, 1 }) {
+            CHECK(from.pop(popped).ok());
+            for (int place = 0; place < 12; place++) {
+                const int i = place / 4, j = place % 4;
+                const int element = row == 0 && !is_one ? sparse_at(0, 1, 3 + i, 2 * j)
+                                                        : sparse_at(0, 1 + row, 2 + i, 1 + 2 * j);
+                CHECK(popped.as<float>()[std::size_t(place)] == float(element));
+            }
+        }
+    }
     const wavetrain::affine flat({ 1, 2 }, { { 1, 1, 0 }, { 1, 1, 0 } });
     wavetrain::box refused = parts[0];
     error why;
@@ -960,28 +981,6 @@ static void places_are_mapped_to_voxels() {
     CHECK(from.push(refused.with(measured)).ok() && from.flush().ok());
     CHECK(from.pop(popped) == WAVETRAIN_INVALID);
     CHECK(from.last_error(why).ok() && strstr(why.text, "level = 2: the uri names an") != nullptr);
-
-    /* A table: one for each row, and one for all. */
-    const std::int64_t begins[] = { 1, 0, 0, 2, 0, 0 };
-    const std::uint64_t places[] = { 1, 3, 4 }, tags[] = { 1, 2 };
-    const char *const uris[] = { cube };
-    const wavetrain::affine rows[] = { wavetrain::affine({ 1, 2 }, { { 1, 0, 3 }, { 0, 2, 0 } }),
-                                       wavetrain::affine({ 2, 1 }, { { 3, 0, 1 }, { 0, 1, 2 } }) };
-    wavetrain::column column(uris, begins, places);
-    std::size_t taken = 0;
-    for (const bool is_one : { false, true }) {
-        wavetrain::column &mapped = is_one ? column.with_one(rows[1]) : column.with(rows);
-        CHECK(from.push({ &mapped, 1 }, tags, 0, taken).ok() && taken == 2);
-        for (const int row : { 0, 1 }) {
-            CHECK(from.pop(popped).ok());
-            for (int place = 0; place < 12; place++) {
-                const int i = place / 4, j = place % 4;
-                const int element = row == 0 && !is_one ? sparse_at(0, 1, 3 + i, 2 * j)
-                                                        : sparse_at(0, 1 + row, 2 + j, 1 + 3 * i);
-                CHECK(popped.as<float>()[std::size_t(place)] == float(element));
-            }
-        }
-    }
 }
 
 static void elements_are_augmented_on_their_way() {

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Writes what numpy makes of boxes by files of `--augment`: tests/data/augment.json.
+"""Writes what numpy and scipy make of boxes by files of `--augment`: tests/data/augment.json.
 
     python3.11 -m venv VENV
-    VENV/bin/pip install numpy==2.4.6
+    VENV/bin/pip install numpy==2.4.6 scipy==1.17.1
     VENV/bin/python tests/data/make_augment.py [TARGET]
 
-Each case has a .npy file, a box of it and the flags that pad it, the file of --augment, and the
-bytes of the array that `wavetrain crop` writes; all bytes in hexadecimal.
+Each case has a .npy file, a box of it and the flags that pad it, the file of --augment, the type
+and the bytes of the array that `wavetrain crop` writes; all bytes in hexadecimal. Maps have
+multiples of 1/4, so that whole numbers between voxels are interpolated without rounding.
 """
 import io
 import json
@@ -15,6 +16,7 @@ import statistics
 import sys
 
 import numpy as np
+import scipy.ndimage
 
 RNG = np.random.default_rng(29)
 QUANTILES = [statistics.NormalDist().inv_cdf((i + 0.5) / 2048) for i in range(2048)]
@@ -67,14 +69,42 @@ def case(image, box, file, dtype="f4", **pad):
     covered = np.pad(np.ones(image[inner].shape, bool), ends)
     assert elements.shape == tuple(end - begin for begin, end in box)
     flags = ["--dtype", {"f4": "f32", "f2": "f16"}[dtype]] if dtype != "f4" else []
+    return written(image, box, file, augmented(elements, file, covered).astype(dtype), flags, pad)
+
+
+def mapped(image, box, file, mode, value=0):
+    """By scipy, which has other names of modes. Axes that are not mapped are whole."""
+    affine = file["affine"]
+    size, rank = len(affine["matrix"]), len(box)
+    matrix, offset = np.eye(rank), np.zeros(rank)
+    axes = affine.get("axes", list(range(rank - size, rank)))
+    for axis, row in zip(axes, affine["matrix"]):
+        matrix[axis, axes], offset[axis] = row[:-1], row[-1]
+    shape = tuple(end for _, end in box)
+    order = {"nearest": 0, "linear": 1}[affine.get("filter", "linear")]
+
+    def by_scipy(array, mode, value):
+        return scipy.ndimage.affine_transform(
+            array.astype("f8"), matrix, offset, shape, order=order, cval=value, prefilter=False,
+            mode={"constant": "grid-constant", "edge": "nearest", "reflect": "mirror"}[mode])
+
+    elements = by_scipy(image, mode, value)
+    covered = (by_scipy(np.ones(image.shape), "constant", 0) > 0) | (mode != "constant")
+    dtype = "f4" if order or len(file) > 1 else image.dtype
+    made = augmented(elements, file, covered) if len(file) > 1 else elements
+    pad = {"mode": mode} | ({"constant_values": value} if mode == "constant" else {})
+    return written(image, box, file, made.astype(dtype), [], pad)
+
+
+def written(image, box, file, expected, flags, pad):
     flags += ["--pad-mode", pad["mode"]] if pad else []
     if "constant_values" in pad:
         flags += ["--pad-value", str(pad["constant_values"])]
-    written = io.BytesIO()
-    np.save(written, image)
-    return {"array": written.getvalue().hex(), "box": ",".join(f"{b}:{e}" for b, e in box),
-            "flags": flags, "file": file, "expected": augmented(elements, file, covered).astype(dtype)
-            .tobytes().hex()}
+    array = io.BytesIO()
+    np.save(array, image)
+    kind = f"{expected.dtype.kind}{8 * expected.itemsize}"
+    return {"array": array.getvalue().hex(), "box": ",".join(f"{b}:{e}" for b, e in box),
+            "flags": flags, "file": file, "dtype": kind, "expected": expected.tobytes().hex()}
 
 
 def cases():
@@ -98,6 +128,22 @@ def cases():
     channels = {"scale": [1, 2, 3, 4, 5, 6], "channel_axis": 2, "bias": [0.1]}
     yield case(volume, [(0, 4), (0, 5), (0, 6)], channels)
     yield case(volume, [(1, 3), (0, 5), (2, 4)], {"scale": 1e-3, "channel_axis": 2}, "f2")
+    turn = {"matrix": [[0.75, -0.5, 1.25], [0.5, 0.75, -0.75]]}
+    near = {"matrix": [[0.75, -0.5, 1.375], [0.5, 0.75, -0.625]], "filter": "nearest"}
+    scaled = {"scale": 0.5, "bias": [1, -2, 0.25], "channel_axis": 0, "clamp": [-1, 99]}
+    pictures, volumes = [(0, 3), (0, 7), (0, 5)], [(0, 5), (0, 4), (0, 3)]
+    yield mapped(picture, pictures, {"affine": turn}, "reflect")
+    yield mapped(picture, pictures, {"affine": near}, "constant", 7)
+    yield mapped(picture, pictures, {"affine": near | {"axes": [2, 1]}} | scaled, "edge")
+    yield mapped(picture, pictures, {"affine": turn} | scaled, "constant", 7)
+    through = {"affine": turn, "pad_goes_through": True} | scaled
+    yield mapped(picture, pictures, through, "constant", 7)
+    oblique = [[0.5, 0.25, -0.5, 0.75], [-0.25, 1.25, 0.5, 0], [0.75, 0, -1.5, 4.25]]
+    oblique = {"matrix": oblique, "filter": "linear"}
+    yield mapped(volume.astype("i2"), volumes, {"affine": oblique}, "edge")
+    yield mapped(volume, volumes, {"affine": oblique | {"axes": [2, 0, 1]}}, "constant", -9)
+    backwards = {"matrix": [[-0.5, 6.25]], "axes": [1], "level": 0}
+    yield mapped(picture[0], [(0, 6), (0, 9)], {"affine": backwards}, "edge")
 
 
 def main():

@@ -1,6 +1,7 @@
-//! `--augment` of `wavetrain crop` and `bench`: elements are those of numpy
+//! `--augment` of `wavetrain crop` and `bench`: elements are those of numpy and scipy
 //! (tests/data/make_augment.py), and what is wrong with a file is reported with its place.
 
+use crate::common::fixtures::group_uri;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -83,8 +84,8 @@ fn a_bench_has_the_same_elements_in_each_batch() {
         let line = json!({"uri": "a.npy", "box": axes(&case)}).to_string();
         fs::write(folder.join("list.jsonl"), [line.clone(), line].join("\n")).unwrap();
         let words = ["bench", "--requests", "list.jsonl", "--augment", "augment.json", "--json"];
-        let output =
-            good(&folder, &[&words, &flags(&case)[..], &["--verify", "--batch", "1"]].concat());
+        let more = ["--verify", "--batch", "1", "--dtype", case["dtype"].as_str().unwrap()];
+        let output = good(&folder, &[&words, &flags(&case)[..], &more].concat());
         let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
         let crc = crc32fast::hash(&bytes(&case["expected"]));
         assert_eq!(figures["crcs"], json!([crc, crc]), "{}", case["file"]);
@@ -133,6 +134,115 @@ fn the_fields_that_the_file_names_have_it_and_no_others() {
     let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
     let crcs = [&plain[..], &expected, &3i64.to_le_bytes()].map(crc32fast::hash);
     assert_eq!(figures["crcs"], json!([crcs]));
+}
+
+/// The cases of a picture that is turned: by linear, and by nearest with a pad value of 7.
+fn turned() -> [Value; 2] {
+    let turned = |case: &Value| case["file"].as_object().unwrap().keys().eq(["affine"]);
+    let mut turned = cases().into_iter().filter(turned);
+    [turned.next().unwrap(), turned.next().unwrap()]
+}
+
+#[test]
+fn fields_have_maps_of_their_own_and_labels_keep_their_type() {
+    let folder = folder("maps");
+    let cases = turned();
+    prepare(&folder, &cases[0]);
+    let field = |name: &str, dtype: &str, pad: &str| {
+        json!({"name": name, "sample_shape": [3, 7, 5], "dtype": dtype, "pad_mode": pad,
+            "pad_value": 7})
+    };
+    let fields = [field("image", "f32", "reflect"), field("near", "u8", "constant")];
+    fs::write(folder.join("fields.json"), json!(fields).to_string()).unwrap();
+    let piece =
+        |name: &str| json!({"field": name, "uri": "a.npy", "box": [[0, 3], [0, 7], [0, 5]]});
+    let line = json!({"boxes": [piece("image"), piece("near")]});
+    fs::write(folder.join("list.jsonl"), line.to_string()).unwrap();
+    let file = json!({"image": cases[0]["file"], "near": cases[1]["file"]});
+    fs::write(folder.join("augment.json"), file.to_string()).unwrap();
+    good(&folder, &[&["crop"], &OF_FIELDS[..], &["--out-dir", "out"]].concat());
+    for (case, name) in cases.iter().zip(["image", "near"]) {
+        let found = elements(&folder.join(format!("out/{name}.000000.npy")));
+        assert_eq!(found, bytes(&case["expected"]), "{name}");
+    }
+}
+
+#[test]
+fn an_image_is_read_at_the_level_that_its_map_needs_or_names() {
+    let folder = folder("levels");
+    let image = group_uri("ome_zarr_0.5");
+    let places = ["0:1,0:2,0:3,0:7,0:8", "-o", "out.npy"];
+    let crop = |uri: &str, more: &[&str]| {
+        good(&folder, &[&["crop", uri], &places[..], more].concat());
+        elements(&folder.join("out.npy"))
+    };
+    let levels = [0, 1].map(|level| crop(&format!("{image}#level={level}"), &[]));
+    assert_ne!(levels[0], levels[1]);
+    // Level 1 has voxels of 0.5 and 0.25, twice those of level 0, and lies half a voxel further.
+    for (affine, level) in [
+        (json!({"matrix": [[1, 0, 0], [0, 1, 0]]}), 0),
+        (json!({"matrix": [[2, 0, 0.5], [0, 2, 0.5]]}), 1),
+        (json!({"matrix": [[2, 0, 0.5], [0, 2, 0.5]], "axes": [3, 4], "level": 1}), 1),
+        (json!({"matrix": [[0.5, 0, 0.125], [0, 0.25, 0.0625]], "units": true}), 1),
+        (json!({"matrix": [[0.25, 0, 0], [0, 0.125, 0]], "units": true, "level": 0}), 0),
+    ] {
+        let mut affine = affine;
+        affine["filter"] = json!("nearest");
+        fs::write(folder.join("f.json"), json!({"affine": affine}).to_string()).unwrap();
+        assert_eq!(crop(&image, &["--augment", "f.json"]), levels[level], "{affine}");
+    }
+    fs::remove_file(folder.join("out.npy")).unwrap();
+    let words = [&["crop", &image], &places[..]].concat();
+    refused(&folder, &words, "is an image, which is a group, name one of its arrays: s0, s1");
+}
+
+#[test]
+fn what_is_wrong_with_a_map_is_reported_with_its_place_and_the_way_out() {
+    let folder = folder("wrong-maps");
+    prepare(&folder, &cases()[0]);
+    let whole = json!([[1, 0, 0], [0, 1, 0]]);
+    let with = |name: &str, value: Value| {
+        let mut affine = json!({"matrix": whole});
+        affine[name] = value;
+        affine
+    };
+    for (affine, text) in [
+        (json!([]), "augment.json: affine: affine is no JSON object"),
+        (with("border", json!(1)), "unknown key 'border': affine has matrix, axes, filter, level"),
+        (json!({}), "affine: no list 'matrix': give a row for each axis that is mapped"),
+        (json!({"matrix": []}), "affine: 'matrix' has 0 rows: give 1 to 3, by mapped axis"),
+        (json!({"matrix": [1, 2, 3, 4]}), "'matrix' has 4 rows"),
+        (json!({"matrix": [[1, 0, 0], [0, 1]]}), "'matrix' has no 3 numbers in row 1: give"),
+        (json!({"matrix": [[1, "0"]]}), "'matrix' has no number: \"0\""),
+        (with("axes", json!([1])), "'axes' has no 2 whole numbers: give one by row of matrix"),
+        (with("axes", json!([1, -2])), "'axes' has no 2 whole numbers"),
+        (with("filter", json!("cubic")), "'filter' is \"cubic\": give linear or nearest"),
+        (with("level", json!(-1)), "'level' is no level: give a whole number, or leave it out"),
+        (with("units", json!(1)), "'units' is neither true nor false"),
+        // The library knows the array.
+        (with("axes", json!([1, 3])), "affine: axes[1] = 3 of 3: each must be an axis of the box"),
+        (with("axes", json!([1, 1])), "affine: axes[1] = 1 of 3"),
+        (json!({"matrix": [[1, 1, 0], [1, 1, 0]]}), "affine: matrix is singular"),
+        (with("units", json!(true)), "a.npy: affine: "),
+    ] {
+        fs::write(folder.join("augment.json"), json!({"affine": affine}).to_string()).unwrap();
+        let words = ["crop", "a.npy", "0:3,0:6,0:8", "-o", "out.npy", "--augment", "augment.json"];
+        refused(&folder, &words, text);
+    }
+    fs::write(folder.join("augment.json"), json!({"affine": {"matrix": whole}}).to_string())
+        .unwrap();
+    let crop = ["crop", "a.npy", "0:3,1:6,0:8", "-o", "out.npy", "--augment", "augment.json"];
+    refused(&folder, &crop, "affine: axis 1: begin = 1");
+    let crop = ["crop", "a.npy", "0:3,0:6,0:8", "-o", "out.npy", "--augment", "augment.json"];
+    let text = "affine: a linear filter makes floats, not u8: make the field f32";
+    refused(&folder, &[&crop[..], &["--dtype", "u8"]].concat(), text);
+    // A map of more axes than the box has.
+    let three = json!({"matrix": [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]});
+    fs::write(folder.join("augment.json"), json!({"affine": three}).to_string()).unwrap();
+    let line = json!({"uri": "a.npy", "box": [[0, 3], [0, 6]]}).to_string();
+    fs::write(folder.join("list.jsonl"), line).unwrap();
+    let words = ["crop", "--requests", "list.jsonl", "-o", "out.npy", "--augment", "augment.json"];
+    refused(&folder, &words, "affine: axes[2] = 2 of 2");
 }
 
 #[test]

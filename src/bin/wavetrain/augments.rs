@@ -1,17 +1,21 @@
-//! `--augment FILE` of crop and bench: what is done to the elements of boxes.
+//! `--augment FILE` of crop and bench: what is done to the elements of boxes, and the map that they
+//! lie at.
 //!
-//! In: a JSON object with the members of `wavetrain_augment`, or, with a table of fields, such
-//! objects by the names of fields. Out: what push takes with each box. A file is only looked at as
-//! far as it must be to be handed on: whether it fits a sample is for the library to say.
+//! In: a JSON object with the members of `wavetrain_augment`, and with `affine`, those of
+//! `wavetrain_affine`; or, with a table of fields, such objects by the names of fields. Out: what
+//! push takes with each box. A file is only looked at as far as it must be to be handed on: whether
+//! it fits a sample is for the library to say.
 //!
 //! Numbers of a file, of which a process reads one, live as long as the process.
 
 use crate::fault::{Fault, Outcome};
 use crate::fields::ConfigFlags;
 use crate::samples::object;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
-use wavetrain::loader::{Augmentation, Erasure};
+use wavetrain::abi::MAP_AXES;
+use wavetrain::base::limits::RANK_MAX;
+use wavetrain::loader::{AffineMap, Augmentation, Erasure, Interpolation, Part};
 
 /// The end of the help of both commands.
 pub const HELP: &str = "
@@ -19,22 +23,81 @@ The file of --augment, of which each member may be left out:
   {\"scale\": 0.004, \"bias\": [-0.5,-0.4], \"channel_axis\": 0,
     \"noise\": {\"sigma\": 0.1, \"key\": 7}, \"clamp\": [-2,null],
     \"erase\": [{\"begin\": [0,8,8], \"end\": [2,16,16], \"value\": 0}],
-    \"pad_goes_through\": true}
+    \"pad_goes_through\": true,
+    \"affine\": {\"matrix\": [[0.8,-0.6,30],[0.6,0.8,4]], \"axes\": [1,2], \"filter\": \"linear\",
+      \"level\": 0, \"units\": false}}
 Members mean what those of wavetrain_augment do in wavetrain.h, and work in its order. A number may
 be a list of one for each channel (\"values\" of an erased box); null is no limit. With --fields the
 file is an object of such objects by the names of fields; boxes of other fields are cast alone.
+affine is wavetrain_affine: place (i, j) of a box reads about the voxel matrix @ (i, j, 1), for up
+to three axes of the array: the last ones, if axes is left out. Along these the box is 0:extent, of
+the output. The filter is \"linear\", for floats, or \"nearest\". The uri may be that of an OME-NGFF
+image: the coarsest level that is fine enough is read, or the given one. With units the matrix leads
+to physical units. Outside of the array --pad-mode, or that of the field, has the elements.
 ";
 
-const KEYS: [&str; 7] =
-    ["scale", "bias", "channel_axis", "noise", "clamp", "erase", "pad_goes_through"];
+const KEYS: [&str; 8] =
+    ["scale", "bias", "channel_axis", "noise", "clamp", "erase", "pad_goes_through", "affine"];
+
+/// The axes of an array, of which a map without axes of its own has the last ones.
+const AXES: [usize; RANK_MAX] = {
+    let mut axes = [0; RANK_MAX];
+    let mut axis = 0;
+    while axis < RANK_MAX {
+        axes[axis] = axis;
+        axis += 1;
+    }
+    axes
+};
+
+/// What boxes have beside their places.
+#[derive(Clone, Copy, Default)]
+pub struct Change {
+    augment: Option<Augmentation<'static>>,
+    affine: Option<Affine>,
+}
+
+/// A map, and how many axes it has; those that the file does not name are none of the map's yet.
+#[derive(Clone, Copy)]
+struct Affine {
+    map: AffineMap<'static>,
+    rank: usize,
+}
+
+impl Change {
+    /// The same box with it.
+    pub fn of<'a>(&self, part: Part<'a>) -> Part<'a> {
+        let affine = self.affine.map(|affine| affine.of_box(part.begin.len()));
+        Part { augment: self.augment, affine, ..part }
+    }
+
+    /// Whether elements of any type become floats.
+    pub fn makes_floats(&self) -> bool {
+        let is_linear = |affine: Affine| affine.map.filter == Interpolation::Linear;
+        self.augment.is_some() || self.affine.is_some_and(is_linear)
+    }
+}
+
+impl Affine {
+    /// The map of a box of so many axes. Push refuses one that has too few.
+    fn of_box(&self, rank: usize) -> AffineMap<'static> {
+        match self.map.axes {
+            [] => {
+                let axes = &AXES[rank.min(RANK_MAX).saturating_sub(self.rank)..][..self.rank];
+                AffineMap { axes, ..self.map }
+            }
+            _ => self.map,
+        }
+    }
+}
 
 /// Reads the file of all boxes.
-pub fn read(path: &Path) -> Outcome<Augmentation<'static>> {
-    parsed(path, augment)
+pub fn read(path: &Path) -> Outcome<Change> {
+    parsed(path, change)
 }
 
 /// Reads the file of a table of fields: what boxes of each field have, in the order of the table.
-pub fn read_by_field(path: &Path, names: &[String]) -> Outcome<Vec<Option<Augmentation<'static>>>> {
+pub fn read_by_field(path: &Path, names: &[String]) -> Outcome<Vec<Change>> {
     let by_name = |value: &Value| {
         let object = value.as_object().ok_or("no JSON object by the names of fields")?;
         if let Some(other) = object.keys().find(|key| !names.contains(key)) {
@@ -42,7 +105,7 @@ pub fn read_by_field(path: &Path, names: &[String]) -> Outcome<Vec<Option<Augmen
             return Err(format!("no field '{other}': with --fields members are of {names}"));
         }
         let of_field = |name: &String| {
-            let found = object.get(name).map(augment).transpose();
+            let found = object.get(name).map_or(Ok(Change::default()), change);
             found.map_err(|reason| format!("field {name}: {reason}"))
         };
         names.iter().map(of_field).collect()
@@ -64,8 +127,59 @@ pub fn parsed<T>(path: &Path, read: impl Fn(&Value) -> Result<T, String>) -> Out
     made.map_err(|reason| Fault::Failed(format!("{}: {reason}", path.display())))
 }
 
-fn augment(value: &Value) -> Result<Augmentation<'static>, String> {
+fn change(value: &Value) -> Result<Change, String> {
     let object = object(value, &KEYS, "an augment")?;
+    let affine = object.get("affine").map(affine).transpose();
+    let affine = affine.map_err(|reason| format!("affine: {reason}"))?;
+    // A map alone leaves elements as they are.
+    let has_augment = affine.is_none() || object.len() > 1;
+    let augment = has_augment.then(|| augment(object)).transpose()?;
+    Ok(Change { augment, affine })
+}
+
+fn affine(value: &Value) -> Result<Affine, String> {
+    let object = object(value, &["matrix", "axes", "filter", "level", "units"], "affine")?;
+    let rows = object.get("matrix").and_then(Value::as_array);
+    let rows = rows.ok_or("no list 'matrix': give a row for each axis that is mapped")?;
+    let rank = rows.len();
+    if rank == 0 || rank > MAP_AXES {
+        return Err(format!("'matrix' has {rank} rows: give 1 to {MAP_AXES}, by mapped axis"));
+    }
+    let mut map = AffineMap::default();
+    for (number, (target, row)) in map.matrix.iter_mut().zip(rows).enumerate() {
+        let row = row.as_array().filter(|row| row.len() == rank + 1).ok_or_else(|| {
+            let numbers = rank + 1;
+            format!("'matrix' has no {numbers} numbers in row {number}: give factors and a term")
+        })?;
+        for (column, value) in row.iter().enumerate() {
+            let number =
+                value.as_f64().ok_or_else(|| format!("'matrix' has no number: {value}"))?;
+            target[if column == rank { MAP_AXES } else { column }] = number;
+        }
+    }
+    let axes = object.get("axes").map(|axes| {
+        let axes = axes.as_array().filter(|axes| axes.len() == rank);
+        let axes = axes.and_then(|axes| axes.iter().map(Value::as_u64).collect());
+        axes.ok_or_else(|| format!("'axes' has no {rank} whole numbers: give one by row of matrix"))
+    });
+    let axes: Vec<u64> = axes.transpose()?.unwrap_or_default();
+    map.axes = axes.into_iter().map(|axis| axis as usize).collect::<Vec<_>>().leak();
+    map.filter = match object.get("filter").map(Value::as_str) {
+        None | Some(Some("linear")) => Interpolation::Linear,
+        Some(Some("nearest")) => Interpolation::Nearest,
+        _ => return Err(format!("'filter' is {}: give linear or nearest", object["filter"])),
+    };
+    let level = object.get("level").map(|level| {
+        let level = level.as_u64().and_then(|level| u32::try_from(level).ok());
+        level.ok_or("'level' is no level: give a whole number, or leave it out")
+    });
+    map.level = level.transpose()?;
+    let units = object.get("units").map_or(Some(false), Value::as_bool);
+    map.has_units = units.ok_or("'units' is neither true nor false")?;
+    Ok(Affine { map, rank })
+}
+
+fn augment(object: &Map<String, Value>) -> Result<Augmentation<'static>, String> {
     let mut made = Augmentation::default();
     let [scale, bias] = ["scale", "bias"].map(|name| floats(object.get(name), name));
     let (scale, bias) = (scale?, bias?);

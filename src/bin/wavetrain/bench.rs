@@ -4,11 +4,11 @@
 //! those of the repeat with the median time, so that they belong together; open and the first batch
 //! are those of the first repeat, where nothing is warm.
 
-use crate::augments;
+use crate::augments::{self, Change};
 use crate::budget;
 use crate::digests::{Digests, Expected};
 use crate::fault::{Fault, Outcome, failed, failure_text, usage};
-use crate::feed::{self, ElementType, List, Receiver, Stop};
+use crate::feed::{self, Known, List, Receiver, Stop};
 use crate::fields::{ConfigFlags, fields_help_without};
 use crate::progress::Progress;
 use crate::report;
@@ -33,7 +33,7 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; all boxes have
       --requests FILE   the list; '-' reads standard input
       --fields FILE     samples of several boxes, which go to fields: a table and requests as
                         wavetrain crop --help shows them; each field has its own shape and type
-      --augment FILE    arithmetic on the elements of each box, see below
+      --augment FILE    arithmetic on the elements of each box, and an affine map, see below
       --repeat R        replay the list R times through one instance [1]; figures are those of the
                         repeat of median time, open_seconds and first_batch_seconds of the first
       --through-hook    read files through a files hook of the tool, one pread for each read: what
@@ -96,8 +96,9 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     let Some(mut options) = options(parser)? else { return Ok(()) };
     match &options.fields {
         None => {
-            let augment = options.augment.as_deref().map(augments::read).transpose()?;
-            let mut requests = Requests { augment, ..Requests::default() };
+            let file = options.augment.as_deref();
+            let change = file.map_or(Ok(Change::default()), augments::read)?;
+            let mut requests = Requests { change, ..Requests::default() };
             requests.add_all(&options.requests)?;
             let types = feed::element_types(&requests.uris.list);
             prepare(&mut options.flags, &requests, &types)?;
@@ -268,11 +269,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
 
 /// Sets the sample shape, which all boxes share, and fits the caps to the arrays that can be read:
 /// the failure of another comes out of the stream, in order.
-fn prepare(
-    flags: &mut ConfigFlags,
-    requests: &Requests,
-    types: &[Option<ElementType>],
-) -> Outcome<()> {
+fn prepare(flags: &mut ConfigFlags, requests: &Requests, types: &[Option<Known>]) -> Outcome<()> {
     let shape = requests.items[0].1.shape();
     if let Some(other) = requests.items.iter().position(|item| item.1.shape() != shape) {
         return failed(format!(

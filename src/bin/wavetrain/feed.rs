@@ -137,7 +137,7 @@ pub trait List {
     fn fields(&self) -> &[String];
 
     /// Bytes that its boxes have of arrays, in the types of those, as `element_types` told them.
-    fn source_bytes(&self, types: &[Option<ElementType>]) -> f64;
+    fn source_bytes(&self, types: &[Option<Known>]) -> f64;
 }
 
 impl List for Requests {
@@ -168,9 +168,9 @@ impl List for Requests {
         &[]
     }
 
-    fn source_bytes(&self, types: &[Option<ElementType>]) -> f64 {
+    fn source_bytes(&self, types: &[Option<Known>]) -> f64 {
         let of_item = |(uri, extent): &(usize, Extent)| {
-            let element = types[*uri].map_or(0, |(_, bytes)| bytes);
+            let element = types[*uri].map_or(0, |known| known.element.1);
             extent.shape().iter().fold(f64::from(element), |all, axis| all * *axis as f64)
         };
         self.items.iter().map(of_item).sum()
@@ -268,15 +268,38 @@ pub fn open(config: &Config) -> Result<Loader, Failure> {
 /// An element type and its bytes.
 pub type ElementType = (Dtype, u32);
 
-/// The element type of each array; None of one that cannot be read. Nothing else of an array is
-/// kept: there may be a great many.
-pub fn element_types(uris: &[impl AsRef<str>]) -> Vec<Option<ElementType>> {
+/// What is known of a uri that can be read. Nothing else is kept: there may be a great many.
+#[derive(Clone, Copy)]
+pub struct Known {
+    pub element: ElementType,
+    /// It names an image, as boxes with a map may; the element is that of level 0.
+    is_image: bool,
+}
+
+impl Known {
+    /// The array that it is known by.
+    fn array(self, uri: &str) -> Cow<'_, str> {
+        if self.is_image { Cow::Owned(level_of(uri)) } else { Cow::Borrowed(uri) }
+    }
+}
+
+fn level_of(image: &str) -> String {
+    format!("{image}#level=0")
+}
+
+/// What is known of each uri; None of one that cannot be read.
+pub fn element_types(uris: &[impl AsRef<str>]) -> Vec<Option<Known>> {
     let mut scratch = vec![0; loader::SCRATCH_BYTES];
     let progress = Progress::begin(Some(uris.len() as u64), "looking at arrays");
+    let mut known = |uri: &str, is_image| {
+        let info = loader::array_info(uri, &mut scratch).ok()?;
+        let element = (Dtype::from_code(info.dtype)?, info.dtype_bytes);
+        Some(Known { element, is_image })
+    };
     let type_of = |uri: &_| {
         progress.step(1);
-        let info = loader::array_info(AsRef::as_ref(uri), &mut scratch).ok()?;
-        Dtype::from_code(info.dtype).map(|dtype| (dtype, info.dtype_bytes))
+        let uri = AsRef::as_ref(uri);
+        known(uri, false).or_else(|| known(&level_of(uri), true))
     };
     uris.iter().map(type_of).collect()
 }
@@ -297,14 +320,18 @@ pub fn fit(config: &mut Config, uris: &[&str]) -> Result<(), Failure> {
 
 /// The same for those of the arrays that can be read: what is wrong with another fails its samples,
 /// in order.
-pub fn fit_readable(
+pub fn fit_known<'u>(
     config: &mut Config,
-    uris: &[impl AsRef<str>],
-    types: &[Option<ElementType>],
-) -> Outcome<()> {
-    let readable = uris.iter().zip(types).filter(|(_, found)| found.is_some());
-    let uris: Vec<&str> = readable.map(|(uri, _)| uri.as_ref()).collect();
-    fit(config, &uris).map_err(|failure| Fault::library(&failure))
+    uris: impl Iterator<Item = (&'u str, Option<Known>)>,
+) -> Result<(), Failure> {
+    let names: Vec<_> = uris.filter_map(|(uri, known)| Some(known?.array(uri))).collect();
+    fit(config, &names.iter().map(AsRef::as_ref).collect::<Vec<_>>())
+}
+
+/// The same for a list of uris and what is known of each.
+pub fn fit_readable(config: &mut Config, uris: &[String], types: &[Option<Known>]) -> Outcome<()> {
+    let known = uris.iter().map(String::as_str).zip(types.iter().copied());
+    fit_known(config, known).map_err(|failure| Fault::library(&failure))
 }
 
 /// Sets the sample shape of `config`, unless the command line gave one.

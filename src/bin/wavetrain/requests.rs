@@ -4,6 +4,7 @@
 //! `{"uri": "...", "box": [[0,64],[0,128]]}`. What goes out has 0 to 16 axes, each of extent >= 1,
 //! as many begins as ends; whether it fits an array is for the library to say.
 
+use crate::augments::Change;
 use crate::fault::{Fault, Outcome, failed, usage};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -11,7 +12,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use wavetrain::base::limits::RANK_MAX;
-use wavetrain::loader::{Augmentation, Part};
+use wavetrain::loader::Part;
 
 /// A half-open box.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -106,8 +107,8 @@ pub struct Requests {
     /// Place of the first in the whole list.
     pub first: usize,
     pub uris: Uris,
-    /// The arithmetic on the elements of each box.
-    pub augment: Option<Augmentation<'static>>,
+    /// What each box has beside its places.
+    pub change: Change,
     /// The position of the uri and the box, per request.
     pub items: Vec<(usize, Extent)>,
     /// Requests whose lines are none, and why; their items mean nothing.
@@ -154,7 +155,7 @@ impl Requests {
     /// The box of request `index` as the library takes it.
     pub fn part(&self, index: usize) -> Part<'_> {
         let Extent { begin, end } = &self.items[index].1;
-        Part { uri: self.uri(index), begin, end, augment: self.augment, ..Part::default() }
+        self.change.of(Part { uri: self.uri(index), begin, end, ..Part::default() })
     }
 
     /// "request 3 (0:64,0:128 of /data/a.zarr)".

@@ -9,9 +9,9 @@
 //! Samples own their boxes, so that a block of a list is freed once it was streamed. The table of
 //! fields, one in a process, lives as long as that: a config has only such tables.
 
-use crate::augments;
+use crate::augments::{self, Change};
 use crate::fault::Outcome;
-use crate::feed::{self, ElementType, List};
+use crate::feed::{self, Known, List};
 use crate::fields::ConfigFlags;
 use crate::requests::{Extent, LineList, Uris, extent_from_value};
 use serde_json::Value;
@@ -20,7 +20,7 @@ use std::path::Path;
 use wavetrain::abi::{Blank, FieldSpec};
 use wavetrain::assemble::value_element;
 use wavetrain::config::{self, Config, FieldTable};
-use wavetrain::loader::{Augmentation, Failure, Feed, Loader, Part, Sample};
+use wavetrain::loader::{Failure, Feed, Loader, Part, Sample};
 use wavetrain::records::{DTYPES, Dtype};
 
 /// A table of fields.
@@ -28,7 +28,7 @@ pub struct Fields {
     pub specs: Vec<FieldSpec>,
     pub names: Vec<String>,
     /// The arithmetic on the elements of boxes, by field.
-    augments: Vec<Option<Augmentation<'static>>>,
+    changes: Vec<Change>,
     dtypes: Vec<Dtype>,
 }
 
@@ -94,19 +94,19 @@ impl Fields {
     pub fn read(path: &Path, augment: Option<&Path>) -> Outcome<&'static Fields> {
         let mut fields = augments::parsed(path, Fields::from_value)?;
         if let Some(path) = augment {
-            fields.augments = augments::read_by_field(path, &fields.names)?;
+            fields.changes = augments::read_by_field(path, &fields.names)?;
         }
         Ok(Box::leak(Box::new(fields)))
     }
 
-    /// A table without augments.
+    /// A table without `--augment`.
     pub fn from_value(value: &Value) -> Result<Fields, String> {
         let list = value.as_array().filter(|list| !list.is_empty());
         let list = list.ok_or("no list of fields")?;
         let mut fields = Fields {
             specs: Vec::new(),
             names: Vec::new(),
-            augments: vec![None; list.len()],
+            changes: vec![Change::default(); list.len()],
             dtypes: Vec::new(),
         };
         for (number, value) in list.iter().enumerate() {
@@ -243,13 +243,14 @@ impl Samples {
             Source::Value(dtype, shape, bytes) => ("", Feed::Value(*dtype, shape, bytes)),
         };
         let Piece { field, extent: Extent { begin, end }, at, step, axes, .. } = piece;
-        let augment = self.fields.augments[*field as usize];
-        Part { uri, feed, begin, end, field: *field, at, step, axes, augment, affine: None }
+        let (augment, affine) = (None, None);
+        let part = Part { uri, feed, begin, end, field: *field, at, step, axes, augment, affine };
+        self.fields.changes[*field as usize].of(part)
     }
 
     /// The config of the command line with the table of fields, room for the boxes, and, unless it
     /// has caps, caps that do for the arrays; and the types of these.
-    pub fn prepare(&self, flags: &ConfigFlags) -> Outcome<(Config, Vec<Option<ElementType>>)> {
+    pub fn prepare(&self, flags: &ConfigFlags) -> Outcome<(Config, Vec<Option<Known>>)> {
         let mut config = flags.config;
         config.fields = FieldTable::from_static(&self.fields.specs);
         let most = self.items.iter().map(|item| item.pieces.len()).max().unwrap_or(1);
@@ -372,7 +373,7 @@ impl List for Samples {
         &self.fields.names
     }
 
-    fn source_bytes(&self, types: &[Option<ElementType>]) -> f64 {
+    fn source_bytes(&self, types: &[Option<Known>]) -> f64 {
         let of_piece = |piece: &Piece| {
             let Source::Array(uri) = piece.source else { return 0.0 };
             let shape = piece.extent.shape();
@@ -380,7 +381,7 @@ impl List for Samples {
                 let step = piece.step.get(axis).map_or(1, |step| step.unsigned_abs().max(1));
                 extent.div_ceil(step) as f64
             });
-            types[uri].map_or(0.0, |(_, bytes)| f64::from(bytes)) * places.product::<f64>()
+            types[uri].map_or(0.0, |known| f64::from(known.element.1)) * places.product::<f64>()
         };
         self.items.iter().flat_map(|item| &item.pieces).map(of_piece).sum()
     }

@@ -111,7 +111,7 @@ fn groups(options: &Options, block: &Block, stack: Option<&Stack>) -> Vec<Group>
         }
         let shape = sample_shape(config, extent.shape());
         let kind = match (options.source, block.types[*uri]) {
-            (true, known) => known,
+            (true, known) => known.map(|known| known.element),
             (false, _) => Dtype::from_code(config.dtype).map(|dtype| (dtype, type_bytes(config))),
         };
         match kind {
@@ -217,15 +217,10 @@ fn run_group(
     let bytes = group.shape.iter().fold(element, |all, extent| all.saturating_mul(*extent));
     feed::set_batch(&mut config, &options.flags, bytes, group.indexes.len() as u64);
     if !options.flags.caps_given() {
-        let mut uris: Vec<&str> = Vec::new();
         let mut seen = vec![false; types.len()];
-        for index in &group.indexes {
-            let uri = requests.items[*index].0;
-            if types[uri].is_some() && !std::mem::replace(&mut seen[uri], true) {
-                uris.push(&requests.uris.list[uri]);
-            }
-        }
-        feed::fit(&mut config, &uris)?;
+        let uris = group.indexes.iter().map(|index| requests.items[*index].0);
+        let uris = uris.filter(|uri| !std::mem::replace(&mut seen[*uri], true));
+        feed::fit_known(&mut config, uris.map(|uri| (&*requests.uris.list[uri], types[uri])))?;
     }
     let loader = feed::open(&config)?;
     let indexes = group.indexes.iter().copied();

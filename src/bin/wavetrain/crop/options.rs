@@ -3,9 +3,9 @@
 //! In: the arguments, and the lines of a list. Out: the options, and one block of requests after
 //! the other, with the types of their arrays.
 
-use crate::augments;
+use crate::augments::{self, Change};
 use crate::fault::{Fault, Outcome, usage};
-use crate::feed::{self, ElementType};
+use crate::feed::{self, Known};
 use crate::fields::{ConfigFlags, fields_help_without};
 use crate::npy;
 use crate::progress::Progress;
@@ -14,7 +14,6 @@ use crate::requests::{LineList, Lines, Requests, no_requests};
 use crate::samples::Fields;
 use std::path::{Path, PathBuf};
 use wavetrain::config::ON_ERROR_SKIP;
-use wavetrain::loader::Augmentation;
 
 const HELP: &str = "\
 Writes boxes of arrays as .npy files.
@@ -42,8 +41,8 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; '-' reads stan
                         each becomes, null: none) may be left out
       --dtype TYPE      'source' (default) writes each array's own type bit for bit (bf16 as
                         uint16); or a type from the list below
-      --augment FILE    arithmetic on the elements of each box, see below: they become f32 where
-                        --dtype is left out
+      --augment FILE    arithmetic on the elements of each box, and an affine map, see below: with
+                        arithmetic or a linear filter they become f32 if --dtype is left out
       --keep-going      go on after a request that fails, or a line that is not one; its row
                         of a stack holds pad-value (zeros if its uri or line is refused)
       --json            one line per request on standard output: index, status, uri, box, and the
@@ -73,8 +72,8 @@ pub struct Options {
     pub json: bool,
     /// Whether every array keeps its own type.
     pub source: bool,
-    /// The arithmetic on the elements of each box.
-    pub augment: Option<Augmentation<'static>>,
+    /// What each box has beside its places.
+    pub change: Change,
 }
 
 pub enum Target {
@@ -93,7 +92,7 @@ pub enum Source {
 /// Requests that are streamed together, and what is known of their arrays.
 pub struct Block {
     pub requests: Requests,
-    pub types: Vec<Option<ElementType>>,
+    pub types: Vec<Option<Known>>,
 }
 
 /// Reads the command line; None if the command is done.
@@ -147,11 +146,11 @@ pub fn options(parser: &mut lexopt::Parser) -> Outcome<Option<(Options, Source)>
         return super::fields::crop(&flags, fields, file, folder).map(|()| None);
     }
     let target = target(out, folder, json)?;
-    let source = source.unwrap_or(augment.is_none());
-    let augment = augment.as_deref().map(augments::read).transpose()?;
+    let change = augment.as_deref().map_or(Ok(Change::default()), augments::read)?;
+    let source = source.unwrap_or(!change.makes_floats());
     let keep_going = flags.config.on_error == ON_ERROR_SKIP;
     let (list, unstacked) = list(file, &words)?;
-    Ok(Some((Options { flags, target, unstacked, keep_going, json, source, augment }, list)))
+    Ok(Some((Options { flags, target, unstacked, keep_going, json, source, change }, list)))
 }
 
 /// The requests, and whether they are a single box of the command line.
@@ -196,7 +195,7 @@ impl Source {
         let (lines, path, first) = match self {
             Source::Words(requests) => {
                 let Some(mut requests) = requests.take() else { return Ok(None) };
-                requests.augment = options.augment;
+                requests.change = options.change;
                 progress.set_count(Some(requests.items.len() as u64));
                 let types = feed::element_types(&requests.uris.list);
                 return Ok(Some(Block { requests, types }));
@@ -208,7 +207,7 @@ impl Source {
             _ => BLOCK_REQUESTS,
         };
         let mut requests = Requests::beginning_at(*first);
-        requests.augment = options.augment;
+        requests.change = options.change;
         let mut types = Vec::new();
         let stacks = matches!(options.target, Target::File(_));
         let lacks_type = stacks && !has_stack && options.source && options.keep_going;

@@ -5,7 +5,7 @@
 //! box alone. Worked example: chunks of 10, whole cells of 20, the box 15..58: 15..20, 20..40 and
 //! 40..58, in samples of 20.
 
-use crate::feed::{ElementType, List};
+use crate::feed::{Known, List};
 use crate::report;
 use crate::requests::Extent;
 use wavetrain::abi::ArrayInfo;
@@ -153,8 +153,9 @@ impl List for Cells<'_> {
         &[]
     }
 
-    fn source_bytes(&self, types: &[Option<ElementType>]) -> f64 {
-        let element = types.first().copied().flatten().map_or(0.0, |(_, bytes)| f64::from(bytes));
+    fn source_bytes(&self, types: &[Option<Known>]) -> f64 {
+        let known = types.first().copied().flatten();
+        let element = known.map_or(0.0, |known| f64::from(known.element.1));
         self.extent.shape().iter().fold(element, |all, extent| all * *extent as f64)
     }
 }
