@@ -539,8 +539,8 @@ enum {
  *     term:    (matrix[a][3] * s0 + t0 - t) / s       units:  (matrix[a][3] - t) / s
  *
  * Level 0 without units has the matrix as it is. begin, end and step of a copied axis are in voxels
- * of the level that is read; its scale and translation there must be those of level 0. If they are
- * not, or if an entry is then not finite, the sample is WAVETRAIN_INVALID at pop. It is
+ * of the level that is read; its scale, translation and extent there must be those of level 0. If
+ * they are not, or if an entry is then not finite, the sample is WAVETRAIN_INVALID at pop. It is
  * WAVETRAIN_UNSUPPORTED if a level above 0 or has_units needs a scale that the image does not give,
  * WAVETRAIN_NOT_FOUND if there is no such level. A uri that names an array has level 0 alone, and
  * no units: all else is WAVETRAIN_INVALID at pop.

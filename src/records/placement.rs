@@ -66,6 +66,17 @@ pub struct LevelChoice {
     best_is_fine: bool,
     next: u32,
     is_over: bool,
+    extents: Extents,
+}
+
+/// Extents of the array of level 0, which axes that are copied have in all levels.
+#[derive(Clone, Copy, Debug)]
+enum Extents {
+    /// None to compare with: the box reads level 0, copies no axis, or there is no such array.
+    None,
+    /// They are looked at next.
+    Wanted,
+    Of([u64; RANK_MAX]),
 }
 
 impl LevelChoice {
@@ -77,11 +88,26 @@ impl LevelChoice {
         best_is_fine: false,
         next: 0,
         is_over: false,
+        extents: Extents::None,
     };
 
     /// The level that is chosen, or else looked at next.
     pub fn level(&self) -> u32 {
-        if self.is_over { self.best_level } else { self.next }
+        match (self.is_over, self.extents) {
+            (true, Extents::Wanted) => 0,
+            (true, _) => self.best_level,
+            (false, _) => self.next,
+        }
+    }
+
+    /// Whether the level is chosen, and the array of level 0 is to be looked at before it is read.
+    pub fn wants_extents(&self) -> bool {
+        matches!(self.extents, Extents::Wanted)
+    }
+
+    /// Takes the extents of the array of level 0, or that there is none to compare with.
+    pub fn set_extents(&mut self, extents: Option<&[u64; RANK_MAX]>) {
+        self.extents = extents.map_or(Extents::None, |extents| Extents::Of(*extents));
     }
 
     /// Whether the level is chosen.
@@ -109,6 +135,10 @@ impl LevelChoice {
         }
         self.next += 1;
         self.is_over = is_named || self.next >= self.first.levels;
+        let has_copied = self.best.axes > affine.rank;
+        if self.is_over && self.best_level > 0 && has_copied {
+            self.extents = Extents::Wanted;
+        }
     }
 
     /// Whether two maps make the same of the level that is looked at next.
@@ -151,9 +181,10 @@ impl LevelChoice {
         scaled / to.scale[axis]
     }
 
-    /// The map in voxels of the level that was chosen, of an array of so many axes. If nothing was
+    /// The map in voxels of the level that was chosen, of an array of those extents. If nothing was
     /// looked at, the array is of no image.
-    pub fn turned(&self, affine: &Affine, axes: usize) -> Result<Affine, LevelFault> {
+    pub fn turned(&self, affine: &Affine, shape: &[u64]) -> Result<Affine, LevelFault> {
+        let axes = shape.len();
         if self.first.levels == 0 {
             return match (affine.level > 0, affine.has_units) {
                 (true, _) => Err(LevelFault::NoLevel(affine.level)),
@@ -172,9 +203,15 @@ impl LevelChoice {
             return Err(LevelFault::NoScale(level));
         }
         let place = |of: &Placement, axis: usize| (of.scale[axis], of.translation[axis]);
-        let mut copied = (0..axes).filter(|axis| affine.position(*axis).is_none());
-        if let Some(axis) = copied.find(|axis| place(first, *axis) != place(to, *axis)) {
-            return Err(LevelFault::Copied(level, axis));
+        for axis in (0..axes).filter(|axis| affine.position(*axis).is_none()) {
+            if place(first, axis) != place(to, axis) {
+                return Err(LevelFault::Copied(level, axis));
+            }
+            if let Extents::Of(extents) = self.extents
+                && extents[axis] != shape[axis]
+            {
+                return Err(LevelFault::Extent(level, axis, [shape[axis], extents[axis]]));
+            }
         }
         let (mut turned, rank) = (*affine, affine.rank as usize);
         for (row, axis) in affine.axes().enumerate() {
@@ -209,6 +246,8 @@ pub enum LevelFault {
     Axes(u32, u32, usize),
     /// That level, and an axis that is copied and that lies elsewhere in it than in level 0.
     Copied(u32, usize),
+    /// That level, an axis that is copied, and its extents there and in level 0.
+    Extent(u32, usize, [u64; 2]),
     /// That level, and an axis along which the map leads to no finite number.
     Far(u32, usize),
 }
@@ -243,6 +282,11 @@ impl fmt::Display for LevelFault {
                 out,
                 "axis {axis} is copied, and its scale or translation in level {level} is another \
                  than in level 0: map it too, or take level 0"
+            ),
+            LevelFault::Extent(level, axis, [own, first]) => write!(
+                out,
+                "axis {axis} is copied, and has {own} voxels in level {level} and {first} in level \
+                 0: map it too, or take level 0"
             ),
             LevelFault::Far(level, axis) => write!(
                 out,

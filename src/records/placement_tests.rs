@@ -21,11 +21,20 @@ fn level(lengths: [f64; 2], levels: u32) -> Placement {
     Placement { levels, axes: 3, is_given: true, scale, translation }
 }
 
+/// Of the array of each level, so that an axis that is copied has one extent.
+const SHAPE: [u64; 3] = [2, 7, 5];
+
 /// The choice after all levels that it asks for.
 fn chosen(affine: &Affine, levels: &[Placement]) -> LevelChoice {
     let mut choice = LevelChoice::NONE;
     while !choice.is_over() {
         choice.add(affine, &levels[choice.level() as usize]);
+    }
+    if choice.wants_extents() {
+        assert_eq!(choice.level(), 0);
+        let mut extents = [0; RANK_MAX];
+        extents[..SHAPE.len()].copy_from_slice(&SHAPE);
+        choice.set_extents(Some(&extents));
     }
     choice
 }
@@ -70,16 +79,16 @@ fn units_have_the_length_of_a_voxel_and_a_named_level_is_taken() {
 fn the_map_is_turned_into_voxels_of_the_level() {
     let halves = levels_of(&[[0.5, 0.25], [1.0, 1.0]]);
     let affine = map([[1.25, 3.0, 0.0, 7.0], [-0.75, 2.0, 0.0, -1.5]], 1);
-    let turned = chosen(&affine, &halves).turned(&affine, 3).unwrap();
+    let turned = chosen(&affine, &halves).turned(&affine, &SHAPE).unwrap();
     let term = |x: f64, scale: f64, first: f64| x * scale + first - 0.5;
     let rows =
         [[0.625, 1.5, 0.0, term(7.0, 0.5, 0.25)], [-0.1875, 0.5, 0.0, term(-1.5, 0.25, 0.125)]];
     assert_eq!(turned, Affine { matrix: [rows[0], rows[1], [0.0; 4]], ..affine });
     let units = Affine { has_units: true, level: 0, ..affine };
-    let turned = chosen(&units, &halves).turned(&units, 3).unwrap();
+    let turned = chosen(&units, &halves).turned(&units, &SHAPE).unwrap();
     assert_eq!(turned.matrix[0], [2.5, 6.0, 0.0, 13.5]);
     let same = Affine { level: 0, ..affine };
-    assert_eq!(chosen(&same, &halves).turned(&same, 3), Ok(same));
+    assert_eq!(chosen(&same, &halves).turned(&same, &SHAPE), Ok(same));
 }
 
 #[test]
@@ -92,7 +101,7 @@ fn numbers_of_any_document_make_a_map_or_a_fault() {
                 for step in [0.0, 1.0, -1e308, 1e-308] {
                     let affine = Affine { level, has_units, ..zoom(step) };
                     let choice = chosen(&affine, &levels);
-                    if let Ok(turned) = choice.turned(&affine, 3) {
+                    if let Ok(turned) = choice.turned(&affine, &SHAPE) {
                         assert!(turned.matrix.iter().flatten().all(|entry| entry.is_finite()));
                     }
                 }
@@ -105,7 +114,7 @@ fn numbers_of_any_document_make_a_map_or_a_fault() {
 fn what_has_no_level_is_refused_by_name() {
     let refused = |affine: &Affine, levels: &[Placement], axes: usize| {
         let choice = if levels.is_empty() { LevelChoice::NONE } else { chosen(affine, levels) };
-        let fault = choice.turned(affine, axes).unwrap_err();
+        let fault = choice.turned(affine, &[2, 7, 5, 3][..axes]).unwrap_err();
         (fault.status(), fault.to_string())
     };
     let halves = levels_of(&[[0.5, 0.5], [1.0, 1.0]]);
@@ -128,7 +137,30 @@ fn what_has_no_level_is_refused_by_name() {
         assert!(found.0 == status && found.1.contains(text), "{text}: {found:?}");
     }
     let bare = chosen(&zoom(8.0), &bare);
-    assert_eq!((bare.level(), bare.turned(&zoom(8.0), 3)), (0, Ok(zoom(8.0))));
+    assert_eq!((bare.level(), bare.turned(&zoom(8.0), &SHAPE)), (0, Ok(zoom(8.0))));
+}
+
+#[test]
+fn an_axis_that_is_copied_has_the_extent_of_level_0_if_its_array_is_there() {
+    let halves = levels_of(&[[0.5, 0.5], [1.0, 1.0]]);
+    let (coarse, every) = (zoom(2.0), Affine { rank: 3, axes: [0, 1, 2], ..zoom(2.0) });
+    let mut choice = chosen(&coarse, &halves);
+    assert!(choice.level() == 1 && choice.turned(&coarse, &[2, 4, 3]).is_ok());
+    let fault = choice.turned(&coarse, &[3, 7, 5]).unwrap_err();
+    assert_eq!((fault, fault.status()), (LevelFault::Extent(1, 0, [3, 2]), Status::Invalid));
+    let text = "axis 0 is copied, and has 3 voxels in level 1 and 2 in level 0: map it too, or \
+                take level 0";
+    assert_eq!(fault.to_string(), text);
+    choice.set_extents(None);
+    assert!(choice.turned(&coarse, &[3, 7, 5]).is_ok());
+    // A map of all axes, and one to level 0, want none.
+    for affine in [Affine { level: 1, ..every }, Affine { level: 0, ..coarse }, zoom(1.0)] {
+        let mut choice = LevelChoice::NONE;
+        while !choice.is_over() {
+            choice.add(&affine, &halves[choice.level() as usize]);
+        }
+        assert!(!choice.wants_extents(), "{affine:?}");
+    }
 }
 
 #[test]

@@ -37,4 +37,12 @@ impl Settings {
     pub fn resample_bytes(&self) -> u64 {
         if self.is_cuda() { 0 } else { self.resample_bytes }
     }
+
+    /// The same as texts show it: as the config has it, and not whole pages.
+    pub fn shown_resample_bytes(&self) -> u64 {
+        match self.config.max_resample_bytes {
+            0 => self.resample_bytes(),
+            given => given,
+        }
+    }
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -223,6 +224,52 @@ def test_what_is_wrong_with_an_image_is_named(tmp_path, affine, change, error, t
     assert type(found).__name__ == error and text in str(found), found
     assert "\\0" not in str(found) and "\0" not in str(found)
     assert uri in str(found) or text == "matrix"
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_array_meta_cache": 1}])
+def test_an_axis_that_is_copied_has_the_extent_of_level_0(tmp_path, settings):
+    uri, arrays = image(tmp_path / "image")
+    other = np.concatenate([arrays[1], arrays[1][:1]])
+    written = zarr.create_array(f"{uri}/s1", shape=other.shape, dtype="u2", overwrite=True)
+    written[...] = other
+    text = "axis 0 is copied, and has 3 voxels in level 1 and 2 in level 0: map it too"
+    for affine in [zoomed(2), zoomed(2, level=1), zoomed(1, level=1, filter="nearest")]:
+        box = boxes_of(uri, (2, 12, 15), affine)[0]
+        found = refusal(box, shape=(2, 12, 15), field={"pad_mode": "edge"}, **settings)
+        assert type(found).__name__ == "InvalidArgument" and text in str(found), found
+        assert f"{uri}/s1" in str(found)
+    # Other levels have the extents of level 0, and a box that maps all axes copies none.
+    for step, level in (1, 0), (4, 2), (8, 3):
+        made = streamed(uri, [zoomed(step)] * 3, **settings)
+        wanted = resampled(arrays[level], in_level(zoomed(step), level), (2, 12, 15), "reflect")
+        assert all((bits(each) == bits(wanted)).all() for each in made)
+    every = Affine([[1, 0, 0, 0], [0, 2, 0, 0], [0, 0, 2, 0]], (0, 1, 2))
+    wanted = resampled(other, in_level(every, 1), (2, 12, 15), "reflect")
+    assert (bits(streamed(uri, [every], **settings)[0]) == bits(wanted)).all()
+
+
+def test_extents_are_those_of_the_files_that_are_there(tmp_path):
+    uri, arrays = image(tmp_path / "image")
+    wanted = resampled(arrays[1], in_level(zoomed(2), 1), (2, 12, 15), "reflect")
+    shutil.move(f"{uri}/s0", f"{uri}/moved")  # as of an image of which coarse levels were copied
+    assert (bits(streamed(uri, [zoomed(2)])[0]) == bits(wanted)).all()
+    shutil.move(f"{uri}/moved", f"{uri}/s0")
+    config = Config(samples_per_batch=1, fields=[FIELD], augment=True)
+    document = tmp_path / "image" / "s0" / "zarr.json"
+    whole = document.read_text()
+    with Pipeline(config) as pipeline:
+        for extent in (2, 5, 2):
+            made = json.loads(whole)
+            made["shape"][0] = extent
+            document.write_text(json.dumps(made))
+            pipeline.push([Sample(boxes=boxes_of(uri, (2, 12, 15), zoomed(2)))])
+            if extent == 2:
+                with pipeline.pop() as batch:
+                    assert (bits(np.array(batch["x"])[0]) == bits(wanted)).all()
+                continue
+            with pytest.raises(wavetrain.InvalidArgument, match="2 voxels in level 1 and 5 in"):
+                pipeline.pop()
+            pipeline.reset()
 
 
 def test_an_image_without_scales_has_its_level_0(tmp_path):

@@ -6,7 +6,7 @@
 
 use crate::base::cache::hash_bytes;
 use crate::base::indexes::{ArraySlot, Lane};
-use crate::base::limits::GROUP_LEVELS_MAX;
+use crate::base::limits::{GROUP_LEVELS_MAX, RANK_MAX};
 use crate::base::status::{Failure, Status};
 use crate::base::text::Uri;
 use crate::intake::arrays::{ArrayState, Arrays};
@@ -61,14 +61,37 @@ impl Planner {
                 self.add_level(shared, queue, arrays, (array, current));
             }
             if !self.choice.is_over() || self.choice.level() != level {
-                let first = self.order[current.group_first as usize];
-                let uri = text(queue.uri(queued_box(shared, queue, first)).0);
-                write_level_name(uri, self.choice.level(), &mut self.target);
+                self.aim_at_level(shared, queue, current);
                 return;
             }
         }
         state.arrays.read_target(array, &mut self.target);
         current.is_alias = true;
+    }
+
+    /// The level that the choice asks for is the planner's target.
+    fn aim_at_level(&mut self, shared: &Shared, queue: &Queue, current: &Current) {
+        let first = self.order[current.group_first as usize];
+        let uri = text(queue.uri(queued_box(shared, queue, first)).0);
+        write_level_name(uri, self.choice.level(), &mut self.target);
+    }
+
+    /// Takes the extents of the array of level 0, if the choice wants them; none if there is no
+    /// such array, as of an image of which coarse levels alone were copied. Then the level that is
+    /// chosen is the planner's target.
+    pub(super) fn take_extents(
+        &mut self,
+        shared: &Shared,
+        queue: &Queue,
+        current: &Current,
+        extents: Option<&[u64; RANK_MAX]>,
+    ) -> bool {
+        if !self.choice.wants_extents() {
+            return false;
+        }
+        self.choice.set_extents(extents);
+        self.aim_at_level(shared, queue, current);
+        true
     }
 
     /// Looks at a level. Boxes from the first on that makes something else of it leave the group.
@@ -154,6 +177,10 @@ pub(super) fn find_level(
         }
         if !choice.is_over() {
             choice.add(affine, arrays.placement(found));
+        }
+        if choice.is_over() {
+            // A fault of the image is reported when its sample is planned.
+            choice.set_extents(None);
         }
         if choice.is_over() && choice.level() == level {
             let array = arrays.find_target(name.as_bytes(), hash_bytes(name.as_bytes()))?;

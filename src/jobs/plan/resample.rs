@@ -37,7 +37,7 @@ pub fn map_box(
 ) -> Result<(Reach, Resampled), Status> {
     check_rank(record, queued, why)?;
     let affine = &choice
-        .turned(affine, record.axes())
+        .turned(affine, &record.shape[..record.axes()])
         .map_err(|fault| why.fail(fault.status(), format_args!("affine: {fault}")))?;
     let (number, axes) = (u32::from(queued.field), record.axes());
     let (field, mode) = (shared.field(number), shared.padding(number).mode);
@@ -71,7 +71,8 @@ pub fn map_box(
     let most = shared.settings.resample_bytes();
     let bytes = layout.as_ref().map(|layout| layout.elements() * u64::from(record.dtype_bytes));
     let Some((layout, _)) = layout.zip(bytes.filter(|bytes| *bytes <= most)) else {
-        return Err(too_large(&reach, record, most, why));
+        let shown = shared.settings.shown_resample_bytes();
+        return Err(too_large(&reach, record, shown, why));
     };
     let mut strides = [0; RANK_MAX];
     let mut stride = u64::from(record.dtype_bytes);

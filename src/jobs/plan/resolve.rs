@@ -117,6 +117,12 @@ impl Planner {
                 return true;
             }
         }
+        let shape = &state.arrays.records.read(array.at()).shape;
+        if self.take_extents(shared, &state.queue, &current, Some(shape)) {
+            state.arrays.mark_used(array);
+            self.current = Some(current);
+            return true;
+        }
         state.arrays.pin(array, 1);
         (current.array, current.array_id) = (array, state.arrays.id(array));
         self.record = state.arrays.records.read(array.at());
@@ -190,6 +196,11 @@ impl Planner {
         }
         let failure = Failure::because(status, state.arrays.why(array));
         state.arrays.forget_failed(array);
+        let is_absent = status == Status::NotFound;
+        if is_absent && self.take_extents(shared, &state.queue, &current, None) {
+            self.current = Some(current);
+            return;
+        }
         let failure = self.forget_levels(shared, state, &current, failure);
         drop(guard);
         self.fail_group(lock, current, &failure);
