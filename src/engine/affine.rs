@@ -81,7 +81,9 @@ fn mapped_places(affine: &Affine, request: &Request, why: &mut Why) -> Result<[u
         }
         let walk = &request.shape.axes[axis];
         if walk.range().0 != 0 || walk.step() != (1, false) {
-            let (begin, step) = (request.begin[axis], request.step[axis]);
+            // A step of 0 is 1.
+            let (begin, given) = (request.begin[axis], request.step[axis]);
+            let step = if given == 0 { 1 } else { given };
             let text = "an axis that is mapped has begin 0, the extent of the output and step 1";
             return Err(fail!(
                 why,

@@ -393,7 +393,7 @@ WHOLE = [[1, 0, 0], [0, 1, 0]]
     ("aabb", "affine", "settings", "error", "text"),
     [
         ([(0, 4)] * 2, Affine(WHOLE), {"augment": False}, "InvalidArgument", "augment to 1"),
-        ([(1, 5), (0, 4)], Affine(WHOLE), {}, "InvalidArgument", "axis 0: begin = 1, step = "),
+        ([(1, 5), (0, 4)], Affine(WHOLE), {}, "InvalidArgument", "axis 0: begin = 1, step = 1: an"),
         ([(0, 4)] * 2, Affine([[1, 1, 0], [1, 1, 0]]), {}, "InvalidArgument", "singular"),
         ([(0, 4)] * 2, Affine([[1e12, 0, 0], [0, 1, 0]]), {}, "InvalidArgument", "2^31 voxels"),
         ([(0, 4)] * 2, Affine(WHOLE, (0, 2)), {}, "InvalidArgument", "axes[1] = 2"),

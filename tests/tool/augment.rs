@@ -232,7 +232,11 @@ fn what_is_wrong_with_a_map_is_reported_with_its_place_and_the_way_out() {
     fs::write(folder.join("augment.json"), json!({"affine": {"matrix": whole}}).to_string())
         .unwrap();
     let crop = ["crop", "a.npy", "0:3,1:6,0:8", "-o", "out.npy", "--augment", "augment.json"];
-    refused(&folder, &crop, "affine: axis 1: begin = 1");
+    refused(
+        &folder,
+        &crop,
+        "affine: axis 1: begin = 1, step = 1: an axis that is mapped has begin 0",
+    );
     let crop = ["crop", "a.npy", "0:3,0:6,0:8", "-o", "out.npy", "--augment", "augment.json"];
     let text = "affine: a linear filter makes floats, not u8: make the field f32";
     refused(&folder, &[&crop[..], &["--dtype", "u8"]].concat(), text);
