@@ -8,7 +8,7 @@
 use std::hint::black_box;
 use wavetrain::base::arena::Claim;
 use wavetrain::records::{Dtype, PadMode};
-use wavetrain::resample::{Filter, Layout, Map, Resample, Target};
+use wavetrain::resample::{Filter, Layout, Map, Part, Resample, Target};
 use wavetrain::simd::{FloatEnvironment, Level};
 
 const VOLUME: usize = 160;
@@ -87,7 +87,8 @@ fn row(name: &str, matrix: &[[f64; 4]; 3], filter: Filter, pad: PadMode, types: 
         }
         let mut claim = Claim::on(&mut found);
         let mut target = Target { claim: &mut claim, first: 0, pad: &pad_element, write: None };
-        way.expect("a way").rows(&map, &layout, black_box(&block), &mut target, 0..map.rows());
+        let (block, whole) = (black_box(&block), Part::whole(&map, &layout));
+        way.expect("a way").part(&map, &layout, block, &mut target, &whole);
         black_box(&mut found);
     };
     let mut rates = vec![Vec::new(); Level::each().count()];

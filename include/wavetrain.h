@@ -545,8 +545,9 @@ enum {
  * WAVETRAIN_NOT_FOUND if there is no such level. A uri that names an array has level 0 alone, and
  * no units: all else is WAVETRAIN_INVALID at pop.
  *
- * A tensor, a uri with #level= or #scale=, and read_into have no map. On a device push is
- * WAVETRAIN_UNSUPPORTED: it is not built yet. */
+ * The batches of a device have the same bits. The host decodes the chunks, resamples them and
+ * copies the places to the device. A tensor, a uri with #level= or #scale=, and read_into have no
+ * map. */
 typedef struct wavetrain_affine {
     size_t struct_size;
     uint32_t rank;       /* 1 to 3 axes are mapped */
@@ -1422,9 +1423,9 @@ typedef struct wavetrain_config {
     uint32_t digest; /* 1: each sample of each field gets a digest, see below. [0] */
     /* 1: boxes may have a wavetrain_augment and a wavetrain_affine, which push copies. [0] */
     uint32_t augment;
-    /* Memory for the voxels of boxes that have a wavetrain_affine, until they are resampled. A
-     * box whose map reads more is BUDGET at pop. 0 = derived: eight times the largest field, at
-     * least 1 MiB, if augment is 1. Up to 16384 GiB. [0] */
+    /* Host memory for the voxels of boxes that have a wavetrain_affine, until they are
+     * resampled. A box whose map reads more is BUDGET at pop. 0 = derived: eight times the
+     * largest field, at least 1 MiB, if augment is 1. Up to 16384 GiB. [0] */
     uint64_t max_resample_bytes;
     /* Arrays that only you can read: hook:NAME. Copied by open. [none] */
     wavetrain_source_hook source;

@@ -184,7 +184,7 @@ fn elements(choices: &mut Choices<'_>, case: &Case) -> Elements {
         gap: choices.one_of(&[0, 0, 0, 3]),
         pad,
         seed: u64::from(choices.word()),
-        piece: 1 + choices.below(4),
+        most: 1 + 40 * choices.below(4),
         has_specials: choices.rarely(3),
     }
 }

@@ -140,18 +140,12 @@ class Fused:
 
     def config(self, config: Config) -> Config:
         """The config of the pipeline: with room, padding and the shape that the recipes make.
-        Filters in Python take arrays of numpy, and maps are not built for a device: with either,
-        batches are in host memory."""
-        maps = [recipe for recipe in self.plan.pipeline if recipe.maps]
-        hosted: list[Any] = [*self.plan.python, *maps]
-        if hosted:
+        Filters in Python take arrays of numpy: with some, batches are in host memory."""
+        if self.plan.python:
             if config.backend is Backend.CUDA:
-                where = (
-                    "in Python, on batches in host memory" if self.plan.python else "on the host"
-                )
                 raise ValueError(
-                    f"transforms: {hosted[0]!r} runs {where}: set config.backend to 'host', or "
-                    "call it on the batches"
+                    f"transforms: {self.plan.python[0]!r} runs in Python, on batches in host "
+                    "memory: set config.backend to 'host', or call it on the batches"
                 )
             config = dataclasses.replace(config, backend=Backend.HOST)
         if not self.plan.pipeline:

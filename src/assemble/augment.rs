@@ -65,6 +65,16 @@ struct Pattern {
     bias: [f32; STRIP],
 }
 
+/// Floats of places along one line of the field.
+pub struct Run<'f> {
+    /// The floats.
+    pub floats: &'f [u8],
+    /// The byte of the field's sample that the first of them is, and bytes from one to the next.
+    pub place: (u64, u64),
+    /// The same of the memory that they go to: places that are side by side are so in both.
+    pub to: (u64, u64),
+}
+
 /// Rows of a plane, or a piece of each.
 struct Part<'p> {
     source: Plane<'p>,
@@ -72,6 +82,8 @@ struct Part<'p> {
     first: u64,
     /// Places from one row to the next.
     pitch: u64,
+    /// The same of the memory that they go to.
+    to: (u64, u64),
     /// Number of rows.
     count: u64,
     /// Elements of a row.
@@ -82,13 +94,14 @@ impl<'p> Part<'p> {
     /// `count` rows from `row` on, `length` elements from `at` on.
     fn of(
         source: &Plane<'p>,
-        (first, pitch): (u64, u64),
+        ((first, pitch), to): ((u64, u64), (u64, u64)),
         (row, count): (u64, u64),
         (at, length): (u64, u64),
     ) -> Part<'p> {
         let moved = row as i64 * source.pitch + at as i64 * source.step;
         let source = Plane { first: source.first.wrapping_add_signed(moved), ..*source };
-        Part { source, first: first + row * pitch + at, pitch, count, length }
+        let to = (to.0 + row * to.1 + at, to.1);
+        Part { source, first: first + row * pitch + at, pitch, to, count, length }
     }
 
     /// One past its last place.
@@ -98,7 +111,8 @@ impl<'p> Part<'p> {
 
     /// Where it goes, in elements of `bytes` bytes.
     fn rows<'c>(&self, claim: &'c mut Claim<'_>, bytes: u64) -> RowsMut<'c> {
-        claim.row_grid(self.first * bytes, self.length * bytes, self.count, self.pitch * bytes)
+        let (first, pitch) = self.to;
+        claim.row_grid(first * bytes, self.length * bytes, self.count, pitch * bytes)
     }
 }
 
@@ -181,8 +195,20 @@ impl<'a> Change<'a> {
         claim: &mut Claim<'_>,
         strip: &mut Strip<'_, '_>,
     ) {
+        self.plane_to(source, (plane, (plane.target, plane.target_pitch)), claim, strip);
+    }
+
+    /// The same to another place of the claim: its first byte, and bytes from one row to the next.
+    fn plane_to(
+        &self,
+        source: &Plane<'_>,
+        (plane, to): (&BlockPlane, (u64, u64)),
+        claim: &mut Claim<'_>,
+        strip: &mut Strip<'_, '_>,
+    ) {
         let (bytes, length) = (self.layout.bytes, plane.length);
-        let places @ (first, pitch) = (plane.target / bytes, plane.target_pitch / bytes);
+        let (first, pitch) = (plane.target / bytes, plane.target_pitch / bytes);
+        let places = ((first, pitch), (to.0 / bytes, to.1 / bytes));
         let whole = self.whole.filter(|_| self.augment.noise().is_none());
         let whole = whole.filter(|pass| takes(pass, source));
         let group = (STRIP as u64 / length).max(1);
@@ -219,30 +245,32 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Changes floats of places along one line of the field: the first has byte `first` of the
-    /// sample, and from one to the next there are `step`. `plain`: an element of the field that all
-    /// of them get, and nothing is done to that.
+    /// Changes floats along one line of the field. `plain`: an element of the field that all of
+    /// them get, and nothing is done to that.
     pub fn run(
         &self,
-        floats: &[u8],
-        (first, step): (u64, u64),
+        run: &Run<'_>,
         plain: Option<&[u8]>,
         claim: &mut Claim<'_>,
         scratch: &mut Scratch,
     ) {
-        let count = floats.len() as u64 / 4;
-        let along = BlockAxis { length: count, source_step: 4, target_step: step };
-        let block = Block { axes: [along].into_iter().collect(), source: 0, target: first };
+        let Run { floats, place, to } = *run;
+        let along = |(target, target_step): (u64, u64)| {
+            let axis = BlockAxis { length: floats.len() as u64 / 4, source_step: 4, target_step };
+            Block { axes: [axis].into_iter().collect(), source: 0, target }
+        };
         if let Some(element) = plain {
-            fill_block(claim, &block, element);
+            fill_block(claim, &along(to), element);
             return;
         }
+        let block = along(place);
         let mut strip = self.strip(&block, scratch);
         let order = ByteOrder::Little;
         block.for_each_plane(self.layout.bytes, &mut |plane| {
             let (step, pitch) = (plane.source_step, plane.source_pitch);
             let floats = Plane { bytes: floats, first: plane.source, step, pitch, order };
-            self.plane(&floats, plane, claim, &mut strip);
+            // A line is one plane.
+            self.plane_to(&floats, (plane, to), claim, &mut strip);
         });
     }
 

@@ -14,7 +14,7 @@ use super::augment::Change;
 use super::sample_box::SampleBox;
 use super::wire::{NOTHING, Record, put};
 use crate::base::limits::RANK_MAX;
-use crate::records::{Augment, augment_words};
+use crate::records::{Augment, arithmetic_words};
 use static_assertions::const_assert;
 
 /// Words of a record.
@@ -29,7 +29,7 @@ pub const fn change_records(words: usize, rank: usize) -> u32 {
 }
 
 // A unit has a byte for their number.
-const_assert!(change_records(augment_words(RANK_MAX), RANK_MAX) <= u8::MAX as u32);
+const_assert!(change_records(arithmetic_words(RANK_MAX), RANK_MAX) <= u8::MAX as u32);
 
 /// The arithmetic on the elements of a unit.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -57,6 +57,11 @@ pub struct UnitAxis {
 
 impl UnitAxis {
     const NONE: UnitAxis = UnitAxis { length: 0, source_step: 0, target_step: 0 };
+
+    fn of(axis: &BlockAxis) -> UnitAxis {
+        let BlockAxis { length, source_step, target_step } = *axis;
+        UnitAxis { length, source_step, target_step }
+    }
 }
 
 macro_rules! unit {
@@ -361,11 +366,7 @@ pub fn fill_unit(
     element_bytes: u32,
 ) -> Unit {
     let (axes, _) = block.collapsed(0);
-    let axis = |axis: &BlockAxis| UnitAxis {
-        length: axis.length,
-        source_step: 0,
-        target_step: axis.target_step,
-    };
+    let axis = |axis: &BlockAxis| UnitAxis { source_step: 0, ..UnitAxis::of(axis) };
     let axes: ArrayVec<UnitAxis, RANK_MAX> = axes.iter().map(axis).collect();
     let unit = Unit {
         target: address + block.target,
@@ -373,6 +374,32 @@ pub fn fill_unit(
         target_bytes: element_bytes as u8,
         is_fill: 1,
         fill: *element,
+        ..EMPTY
+    };
+    unit.with_axes(&axes).with_path()
+}
+
+/// The unit that copies a block of elements of the field, whose source is the `bytes` from `data`
+/// of the wave on, to the sample at `address`.
+pub fn copy_unit(
+    address: u64,
+    block: &Block,
+    (data, bytes): (u64, u64),
+    (dtype, element_bytes): (Dtype, u32),
+) -> Unit {
+    let axes: ArrayVec<UnitAxis, RANK_MAX> =
+        block.collapsed(0).0.iter().map(UnitAxis::of).collect();
+    let unit = Unit {
+        data,
+        data_bytes: bytes,
+        source: block.source,
+        target: address + block.target,
+        elements: block.element_count(),
+        chunk_bytes: bytes,
+        source_dtype: dtype as u8,
+        target_dtype: dtype as u8,
+        source_bytes: element_bytes as u8,
+        target_bytes: element_bytes as u8,
         ..EMPTY
     };
     unit.with_axes(&axes).with_path()
@@ -403,12 +430,7 @@ fn finished<'a>(
             records[axis] = Fold { begin, extent, first, limit };
         }
     }
-    let unit_axis = |axis: &BlockAxis| UnitAxis {
-        length: axis.length,
-        source_step: axis.source_step,
-        target_step: axis.target_step,
-    };
-    let axes: ArrayVec<UnitAxis, RANK_MAX> = axes.iter().map(unit_axis).collect();
+    let axes: ArrayVec<UnitAxis, RANK_MAX> = axes.iter().map(UnitAxis::of).collect();
     let unit = Unit {
         source: block.source,
         target: target.address + block.target,

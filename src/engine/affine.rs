@@ -22,10 +22,6 @@ impl Engine {
     ) -> Result<(), Status> {
         let Some(affine) = request.augment.affine() else { return Ok(()) };
         self.keeps_augment("affine", why)?;
-        if self.shared.engine().is_some() {
-            let way_out = "take batches on the host, or resample them yourself";
-            return Err(fail!(why, Unsupported, "affine: not built for a device yet: {way_out}"));
-        }
         if request.fed.is_fed() {
             let way_out = "resample it yourself, or write it to a file and name that";
             return Err(fail!(why, Unsupported, "affine: not built for tensors: {way_out}"));

@@ -45,7 +45,7 @@ impl Engine {
             Job::Assemble { wave, first, count, large, slab } => {
                 assemble::run(lock, worker, (wave, first, count), (large, slab))
             }
-            Job::Resample(piece) => resample::run(lock, &piece),
+            Job::Resample { piece, slab } => resample::run(lock, &piece, slab),
             Job::Finish { piece, slab } => finish::run(lock, &piece, slab),
             Job::Device => device::run(lock).1,
         }

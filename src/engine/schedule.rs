@@ -18,7 +18,7 @@ pub fn next_job(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
         Work::Device => Some(device::take(state)),
         Work::Plan => plan::take(state, shared, role),
         Work::Finish => finish::take(state, shared),
-        Work::Resample => resample::take(state),
+        Work::Resample => resample::take(state, shared),
         Work::Assemble => assemble::take(state, shared, role),
         Work::OwnRead => own::take(state, shared, role),
         Work::Look => look::take(state, shared),

@@ -269,8 +269,7 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
         }
         let most = if need > 0 { 1 } else { read.chunk_count - next };
         let (count, room) = state.run_length(shared, wave, (&task, room), first, most);
-        // There is room: nobody took of it since.
-        let slab = state.reserve(shared, lane, room).ok().flatten();
+        let slab = state.reserve_for_chunks(shared, lane, room);
         state.waves.take_chunks(wave, count, read.chunk_count);
         state.keep_early(shared, wave, op);
         state.note_bound(shared, wave);

@@ -18,9 +18,14 @@ use arrayvec::ArrayVec;
 /// Words of the head.
 const HEAD: usize = 10;
 
-/// Most words of a box that goes to a field of `rank` axes.
+/// Most words of the arithmetic on a box that goes to a field of `rank` axes.
+pub const fn arithmetic_words(rank: usize) -> usize {
+    HEAD + 2 * CHANNELS_MAX + ERASES_MAX * (4 * rank + 1 + CHANNELS_MAX)
+}
+
+/// The same with a map.
 pub const fn augment_words(rank: usize) -> usize {
-    HEAD + 2 * CHANNELS_MAX + ERASES_MAX * (4 * rank + 1 + CHANNELS_MAX) + AFFINE_WORDS
+    arithmetic_words(rank) + AFFINE_WORDS
 }
 
 /// Most words of any box.

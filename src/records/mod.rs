@@ -26,7 +26,7 @@ mod time;
 
 pub use affine::Affine;
 pub use asked::Origin;
-pub use augment::{Augment, AugmentHead, AugmentWords, Erased, augment_words};
+pub use augment::{Augment, AugmentHead, AugmentWords, Erased, arithmetic_words, augment_words};
 pub use boxes::{
     AxisWalk, BoxRecord, BoxShape, CallerPlaces, Destination, PadMode, STEP_MAX, STEPPED_MAX,
     WalkFault,

@@ -6,6 +6,7 @@
 use super::map::{AXES, Map};
 use crate::base::limits::RANK_MAX;
 use arrayvec::ArrayVec;
+use core::ops::Range;
 
 /// An axis that is copied: it has as many places as voxels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,12 +73,15 @@ impl Layout {
         self.elements
     }
 
-    /// Calls `copy` for each combination of places on the axes that are copied, with the first
-    /// voxel of each and the byte of its first place, both from those of the first combination on.
-    pub(super) fn each_other(&self, mut copy: impl FnMut(usize, u64)) {
+    /// Calls `copy` for each combination of places in `ranges` on the axes that are copied: with
+    /// its first voxel, and with the bytes to its first place from that of the first combination.
+    pub(super) fn each_other(&self, ranges: &[Range<u64>], mut copy: impl FnMut(usize, u64)) {
+        assert!(ranges.len() == self.others.len());
         let mut at = [0; RANK_MAX];
-        let (mut source, mut target) = (0, 0);
-        if self.others.iter().any(|other| other.places == 0) {
+        let firsts = ranges.iter().zip(&self.others);
+        let mut source = firsts.map(|(range, other)| range.start * other.source).sum::<u64>();
+        let mut target = 0;
+        if ranges.iter().any(Range::is_empty) {
             return;
         }
         // Ends: the counters count through all combinations once.
@@ -86,13 +90,14 @@ impl Layout {
             let mut axis = 0;
             loop {
                 let Some(other) = self.others.get(axis) else { return };
+                let places = ranges[axis].end - ranges[axis].start;
                 at[axis] += 1;
-                if at[axis] < other.places {
+                if at[axis] < places {
                     (source, target) = (source + other.source, target + other.target);
                     break;
                 }
-                source -= other.source * (other.places - 1);
-                target -= other.target * (other.places - 1);
+                source -= other.source * (places - 1);
+                target -= other.target * (places - 1);
                 (at[axis], axis) = (0, axis + 1);
             }
         }

@@ -247,11 +247,6 @@ impl Map {
         self.hull.contains(&0)
     }
 
-    /// Rows of places along the last axis of the output: numbers of pieces of the work.
-    pub fn rows(&self) -> u64 {
-        self.places[0] * self.places[1]
-    }
-
     /// Rounds the matrix; returns the offsets by axis of the map.
     fn take(
         &mut self,

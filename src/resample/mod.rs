@@ -53,9 +53,11 @@
 
 mod layout;
 mod map;
+mod part;
 mod run;
 mod taps;
 
 pub use layout::Layout;
 pub use map::{AXES, Filter, Map, MapFault};
+pub use part::{Cut, Part};
 pub use run::{Places, Resample, Target};

@@ -1,8 +1,7 @@
 //! Elements of a block into places of a target.
 //!
-//! In: a map, a layout, the block's bytes, what is outside, a target. Out: all places of some rows,
-//! each written once. Invariant: the same bits at every level, however the rows are cut into
-//! pieces.
+//! In: a map, a layout, the block's bytes, what is outside, a target. Out: all places of a part,
+//! each written once. Invariant: the same bits at every level, however an output is cut into parts.
 //!
 //! The taps of a strip of places are found once for all of the axes that are copied. Then each tap
 //! is a row of elements side by side, which become floats as any elements do; floats are
@@ -10,6 +9,7 @@
 
 use super::layout::Layout;
 use super::map::{Filter, Map};
+use super::part::Part;
 use super::taps::{Line, Strip};
 use crate::base::arena::{Claim, Rows, RowsMut};
 use crate::base::limits::ELEMENT_BYTES_MAX;
@@ -18,7 +18,6 @@ use crate::loops::resample::{Floats, GatherAt, STRIP, TAPS_MAX, gather_at};
 use crate::loops::simd::{strip_lerp, strip_linear};
 use crate::records::Dtype;
 use crate::simd::{DenseRows, Level};
-use core::ops::Range;
 
 /// Bytes of gathered elements: of eight taps of at most eight bytes, or of one of any size.
 const GATHERED_BYTES: usize = TAPS_MAX * STRIP * 8;
@@ -28,9 +27,9 @@ const FLOAT: usize = 4;
 
 /// Where places are written.
 pub struct Target<'a, 'b> {
-    /// The right to write all places of the rows that are asked for.
+    /// The right to write all places of the part that is asked for.
     pub claim: &'b mut Claim<'a>,
-    /// Byte of the first place of the output.
+    /// Byte of the first place of that part.
     pub first: u64,
     /// An element of the type that places are resampled to: what those hold that lie outside of
     /// the array.
@@ -136,44 +135,44 @@ impl Resample {
         })
     }
 
-    /// Writes the places of `rows`, which are numbers below [`Map::rows`]. `block` holds
-    /// the elements of `layout`. The thread has the default floating-point environment.
-    pub fn rows(
+    /// Writes the places of a part. `block` holds the elements of `layout`. The thread has the
+    /// default floating-point environment.
+    pub fn part(
         &self,
         map: &Map,
         layout: &Layout,
         block: &[u8],
         target: &mut Target<'_, '_>,
-        rows: Range<u64>,
+        part: &Part,
     ) {
-        assert!(map.filter == self.filter && rows.end <= map.rows());
+        assert!(map.filter == self.filter);
         assert!(block.len() as u64 == layout.elements() * self.source_bytes as u64);
         assert!(target.pad.len() == self.target_bytes);
-        if rows.is_empty() {
-            return;
-        }
         let mut work = Work {
             strip: Strip::new(),
             gathered: [0; GATHERED_BYTES],
             floats: [[[0; FLOAT]; STRIP]; TAPS_MAX],
             result: [0; STRIP * ELEMENT_BYTES_MAX],
         };
-        for row in rows {
-            let line = Line::new(map, layout, row);
+        let [outers, inners, range] = &part.mapped;
+        let rows = outers.clone().flat_map(|outer| inners.clone().map(move |inner| (outer, inner)));
+        for (outer, inner) in rows {
+            let line = Line::new(map, layout, (outer, inner));
             let inside = line.inside();
-            let (outer, inner) = (row / map.places[1], row % map.places[1]);
+            let (outer, inner) = (outer - outers.start, inner - inners.start);
             let first = target.first + outer * layout.target[0] + inner * layout.target[1];
-            let parts = [
-                (0..inside.start, false),
+            let pieces = [
+                (range.start..inside.start, false),
                 (inside.clone(), true),
-                (inside.end..map.places[2], false),
+                (inside.end..range.end, false),
             ];
-            for (part, is_inside) in parts {
-                for at in part.clone().step_by(STRIP) {
-                    let count = (part.end - at).min(STRIP as u64) as usize;
+            for (piece, is_inside) in pieces {
+                let piece = piece.start.max(range.start)..piece.end.min(range.end);
+                for at in piece.clone().step_by(STRIP) {
+                    let count = (piece.end - at).min(STRIP as u64) as usize;
                     line.take(self.level, at, count, is_inside, &mut work.strip);
-                    let first = first + at * layout.target[2];
-                    self.strip(layout, block, target, first, &mut work);
+                    let first = first + (at - range.start) * layout.target[2];
+                    self.strip(layout, block, target, (first, part), &mut work);
                 }
             }
         }
@@ -185,13 +184,13 @@ impl Resample {
         layout: &Layout,
         block: &[u8],
         target: &mut Target<'_, '_>,
-        first: u64,
+        (first, part): (u64, &Part),
         work: &mut Work,
     ) {
         let count = work.strip.taps.count;
         let has_outside = work.strip.has_outside();
         let is_read = !has_outside || (0..count).any(|place| !work.strip.is_outside(place));
-        layout.each_other(|voxel, at| {
+        layout.each_other(&part.others, |voxel, at| {
             if is_read {
                 let pad = has_outside.then_some(target.pad);
                 self.read(&block[voxel * self.source_bytes..], pad, work);

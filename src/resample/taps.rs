@@ -1,6 +1,6 @@
 //! The taps of a row of places: which of the row are inside, and where a strip of it reads.
 //!
-//! In: a map, a layout, the number of a row. Out: offsets into the block and weights, strip by
+//! In: a map, a layout, which row. Out: offsets into the block and weights, strip by
 //! strip. Invariant: every offset lies in the block of the hull. Coordinates of places inside
 //! become offsets without a decision; each other place folds its own.
 
@@ -70,9 +70,9 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Row `row` of the output, counted row-major.
-    pub(super) fn new(map: &'a Map, layout: &'a Layout, row: u64) -> Line<'a> {
-        let (outer, inner) = ((row / map.places[1]) as i64, (row % map.places[1]) as i64);
+    /// The row at a place of the first axis of the output and at one of the second.
+    pub(super) fn new(map: &'a Map, layout: &'a Layout, (outer, inner): (u64, u64)) -> Line<'a> {
+        let (outer, inner) = (outer as i64, inner as i64);
         let mut line = Line {
             map,
             layout,

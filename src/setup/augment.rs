@@ -13,10 +13,8 @@ use crate::setup::settings::Settings;
 const RESAMPLE_BYTES_MIN: u64 = 1 << 20;
 
 /// Most words of what is done to a box of any field; 0 if elements are cast alone, place by place.
-/// On a device no box has a map, and arithmetic is for floats.
-pub(super) fn augment_words(config: &Config, fields: &Fields, is_cuda: bool) -> u32 {
-    let fields = fields.iter().filter(|field| !is_cuda || field.has_floats());
-    let ranks = fields.map(|field| field.extents().len());
+pub(super) fn augment_words(config: &Config, fields: &Fields) -> u32 {
+    let ranks = fields.iter().map(|field| field.extents().len());
     let most = if config.augment == 1 { ranks.max() } else { None };
     most.map_or(0, |rank| records::augment_words(rank) as u32)
 }
@@ -33,9 +31,9 @@ pub(super) fn resample_bytes(config: &Config, fields: &Fields) -> u64 {
 }
 
 impl Settings {
-    /// Bytes of staging for boxes with a map.
+    /// Bytes of staging for boxes with a map, which the host resamples for a device too.
     pub fn resample_bytes(&self) -> u64 {
-        if self.is_cuda() { 0 } else { self.resample_bytes }
+        self.resample_bytes
     }
 
     /// The same as texts show it: as the config has it, and not whole pages.

@@ -351,9 +351,9 @@ macro_rules! config_table {
         digest: u32 = 0, [0, 1] => Switch "give each sample a digest of its bytes";
         /// 1: boxes may have a wavetrain_augment and a wavetrain_affine, which push copies.
         augment: u32 = 0, [0, 1] => Switch "room for arithmetic on boxes, and for maps";
-        /// Memory for the voxels of boxes that have a wavetrain_affine, until they are resampled. A
-        /// box whose map reads more is BUDGET at pop. 0 = derived: eight times the largest field,
-        /// at least 1 MiB, if augment is 1.
+        /// Host memory for the voxels of boxes that have a wavetrain_affine, until they are
+        /// resampled. A box whose map reads more is BUDGET at pop. 0 = derived: eight times the
+        /// largest field, at least 1 MiB, if augment is 1.
         max_resample_bytes: u64 = 0, [0, RESAMPLE_BYTES_MAX]
             => Bytes "memory for voxels of boxes with a map; 0 = 8 times a field";
         /// Arrays that only you can read: hook:NAME. Copied by open.

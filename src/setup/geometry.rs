@@ -17,6 +17,7 @@ use crate::cuda::engine::DEVICE_PAGE_BYTES;
 use crate::cuda::{RESIDENT_WAVES, Sizes};
 use crate::device::{Layout, SlabNeed, Stream, TILES_BYTES, UNIT_BYTES};
 use crate::fail;
+use crate::records::arithmetic_words;
 use crate::setup::config::{DECODE_AUTO, DECODE_ON};
 use crate::setup::fields::Field;
 use crate::setup::settings::Settings;
@@ -125,8 +126,10 @@ impl Settings {
         if !self.is_cuda() || self.per_sample.augment_words == 0 {
             return 0;
         }
-        let ranks = self.fields.iter().map(|field| field.extents().len());
-        ranks.max().map_or(0, |rank| change_records(self.per_sample.augment_words as usize, rank))
+        // Arithmetic is for floats.
+        let ranks = self.fields.iter().filter(|field| field.has_floats());
+        let ranks = ranks.map(|field| field.extents().len());
+        ranks.max().map_or(0, |rank| change_records(arithmetic_words(rank), rank))
     }
 
     /// The layout if the device decodes the largest chunk, with as many streams as it may have.

@@ -147,7 +147,7 @@ pub fn settings_from_config(
         per_sample: PerSample {
             fields: fields.len() as u32,
             takes_fed: takes_parts,
-            augment_words: augment_words(config, &fields, is_cuda),
+            augment_words: augment_words(config, &fields),
             digests: config.digest * fields.len() as u32,
             boxes: boxes_per_sample,
             filled_shape: fields.iter().map(|field| field.filled_extents() as u32).sum(),
@@ -328,7 +328,6 @@ impl Settings {
         let reason = backend::host_instead(&self.config, status, why).filter(|_| self.is_cuda());
         let Some(reason) = reason else { return false };
         (self.is_cuda, self.backend_reason) = (false, reason);
-        self.per_sample.augment_words = augment_words(&self.config, &self.fields, false);
         self.derive_threads();
         self.settle(floor);
         true

@@ -43,7 +43,7 @@ impl Job {
     pub fn lane(&self, state: &State) -> Option<Lane> {
         match self {
             Job::Stream { wave, .. } | Job::Assemble { wave, .. } => Some(state.waves.lane(*wave)),
-            Job::Resample(_) | Job::Finish { .. } => Some(Lane::Samples),
+            Job::Resample { .. } | Job::Finish { .. } => Some(Lane::Samples),
             _ => None,
         }
     }
@@ -138,7 +138,12 @@ pub enum Job {
         slab: Option<SlabWriter>,
     },
     /// Resample a piece of a box.
-    Resample(ResamplePiece),
+    Resample {
+        /// The piece.
+        piece: ResamplePiece,
+        /// The part of a slab for its places, on their way to a device.
+        slab: Option<SlabWriter>,
+    },
     /// Do a piece of a pass over a full batch.
     Finish {
         /// The piece.

@@ -3,7 +3,8 @@
 //! In: maps that the planner made, chunks that are done with, pieces that are over. Out: pieces for
 //! workers, batches that miss one box less. `resampling` has the memory.
 
-use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
+use crate::base::indexes::{BatchSlot, WaveIndex};
+use crate::device::SlabPart;
 use crate::state::State;
 use crate::state::resampling::{Progress, ResamplePiece, Resampled, Resampling};
 use crate::state::shared::Shared;
@@ -22,11 +23,12 @@ impl State {
         let place = if bytes == 0 { Some(0) } else { self.resampling.holds.take(bytes) };
         let Some(first) = place else { return false };
         resampled.place = (first, bytes);
-        let (row, pieces) = (shared.box_row(slot, number), resampled.pieces());
+        let field = shared.box_record(slot, number).field;
+        let (row, pieces) = (shared.box_row(slot, number), resampled.pieces(shared, field).count());
         self.resampling.progress[row] =
             Progress { slot, number, shares: 1, next: 0, pieces, left: pieces };
         self.resampling.boxes.write(row, resampled);
-        self.slots.add_remaining(slot, 1);
+        self.slots.add_remaining(slot, pieces);
         true
     }
 
@@ -57,20 +59,17 @@ impl State {
 
     /// A task of a wave is done with.
     pub(super) fn end_shares(&mut self, shared: &Shared, wave: WaveIndex, task: &ChunkTask) {
-        // Tasks of blanks name the first box of their sample, and are not of that.
-        if task.array == ArraySlot::NONE {
+        if !task.is_resampled {
             return;
         }
         for pair in task.pair_first..task.pair_first + task.pair_count {
             let number = shared.tables.pairs.read(shared.tables.pair_row(wave, pair));
-            if shared.box_record(task.slot, number).is_resampled {
-                self.end_share(shared.box_row(task.slot, number));
-            }
+            self.end_share(shared.box_row(task.slot, number));
         }
     }
 
-    /// The next piece for a worker.
-    pub fn take_resample_piece(&mut self) -> Option<ResamplePiece> {
+    /// The next piece for a worker, which [`State::begin_resample_piece`] takes.
+    pub fn next_resample_piece(&mut self) -> Option<ResamplePiece> {
         let Resampling { ready, progress, .. } = &mut self.resampling;
         // Boxes of early batches give way to others.
         for _ in 0..ready.len() {
@@ -81,32 +80,46 @@ impl State {
                 ready.push(row);
                 continue;
             }
-            let entry = &mut progress[row as usize];
-            entry.next += 1;
-            if entry.next == entry.pieces {
-                ready.pop();
-            }
             return Some(ResamplePiece { slot, number, piece });
         }
         None
     }
 
-    /// A piece is over. With the last one its box is.
-    pub fn end_resample_piece(&mut self, shared: &Shared, slot: BatchSlot, row: usize) {
+    /// A worker takes the next piece.
+    pub fn begin_resample_piece(&mut self) {
+        let Resampling { ready, progress, .. } = &mut self.resampling;
+        let Some(row) = ready.front() else { unreachable!("there is a next piece") };
+        let entry = &mut progress[row as usize];
+        entry.next += 1;
+        if entry.next == entry.pieces {
+            ready.pop();
+        }
+    }
+
+    /// A piece is over, and in its batch once that part of a slab has arrived. With the last piece
+    /// its box is over.
+    pub fn end_resample_piece(
+        &mut self,
+        shared: &Shared,
+        (slot, row): (BatchSlot, usize),
+        part: Option<SlabPart>,
+    ) {
         let Resampling { boxes, progress, holds, .. } = &mut self.resampling;
         let progress = &mut progress[row];
         assert!(progress.left > 0);
         progress.left -= 1;
-        if progress.left > 0 {
-            return;
+        if progress.left == 0 {
+            let (first, bytes) = boxes.rows(row, 1)[0].place;
+            if bytes > 0 {
+                holds.give_back(first);
+            }
+            self.want_plan(true);
         }
-        let (first, bytes) = boxes.rows(row, 1)[0].place;
-        if bytes > 0 {
-            holds.give_back(first);
-        }
-        self.want_plan(true);
-        if self.slots.sub_remaining(slot, 1) {
+        if let Some(part) = part {
+            self.device.slabs.add_chunks(part.slab, slot, 1);
+        } else if self.slots.sub_remaining(slot, 1) {
             self.complete_slot(shared, slot);
         }
+        self.end_part(part);
     }
 }

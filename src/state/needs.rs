@@ -42,6 +42,17 @@ impl State {
         Ok(self.claim_part(shared, part))
     }
 
+    /// The same for chunks, of which those that are not sent need none.
+    pub fn reserve_for_chunks(
+        &mut self,
+        shared: &Shared,
+        lane: Lane,
+        need: SlabNeed,
+    ) -> Option<SlabWriter> {
+        // There is room: nobody took of it since it was asked for.
+        (need != SlabNeed::default()).then(|| self.reserve(shared, lane, need).ok().flatten())?
+    }
+
     /// A job is done with its part of a slab.
     pub fn end_part(&mut self, part: Option<SlabPart>) {
         if let Some(part) = part {
@@ -52,7 +63,8 @@ impl State {
     /// Returns whether a slab has room for `need`. If none has, the lack is noted, and workers are
     /// woken once one has room.
     pub fn ask_for_room(&mut self, shared: &Shared, need: SlabNeed) -> bool {
-        let has_room = shared.engine().is_none() || self.device.slabs.has_room(need);
+        let needs_none = shared.engine().is_none() || need == SlabNeed::default();
+        let has_room = needs_none || self.device.slabs.has_room(need);
         self.device.lacks_room |= !has_room;
         has_room
     }
@@ -88,7 +100,7 @@ impl State {
 
     /// The need of a task of a wave of a slab.
     pub fn task_need(&self, shared: &Shared, wave: WaveIndex, task: &ChunkTask) -> SlabNeed {
-        if !shared.is_for_device(task.slot) {
+        if !shared.is_sent(task) {
             return SlabNeed::default();
         }
         let mut decoded_bytes = 0;
@@ -187,7 +199,7 @@ pub fn way_of(
 ///
 /// It follows from the task and the array alone, because room is taken before a byte is read.
 pub fn whole_bytes(shared: &Shared, record: &ArrayRecord, task: &ChunkTask) -> Option<u64> {
-    if !shared.is_for_device(task.slot) {
+    if !shared.is_sent(task) {
         return None;
     }
     let is_decompressed = record.compressor().is_some();

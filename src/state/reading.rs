@@ -33,7 +33,7 @@ impl Reading {
                 let read = shared.tables.ops.rows(shared.wave_row(*wave, *first), 1).first()?;
                 (read.array, Some(read.file))
             }
-            Job::Plan(_) | Job::Assemble { .. } | Job::Resample(_) => return None,
+            Job::Plan(_) | Job::Assemble { .. } | Job::Resample { .. } => return None,
             Job::Finish { .. } | Job::Device => return None,
         };
         Some(Reading { since_ns: (shared.os.tick_ns)(), array, file })

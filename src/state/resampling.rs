@@ -3,7 +3,7 @@
 //!
 //! In: maps that the planner made, chunks that are done with. Out: boxes whose last chunk is done
 //! with, in pieces for workers. Invariant: a box has its part of the staging from when it is
-//! planned until its last piece is over, and its batch lacks it for as long.
+//! planned until its last piece is over, and its batch lacks each piece until that is in it.
 //!
 //! ```text
 //!  begin ─▶ add_share, .. ─▶ end_share, .. ─▶ the last ─▶ take, .. ─▶ end, .. ─▶ the last: over
@@ -17,16 +17,17 @@ use crate::base::cache::Fifo;
 use crate::base::indexes::BatchSlot;
 use crate::base::limits::{BUFFER_ALIGN, ELEMENT_BYTES_MAX, RANK_MAX};
 use crate::batch::slots::Slots;
+use crate::device::DATA_ALIGN;
 use crate::records::{BoxShape, Dtype};
-use crate::resample::{Layout, Map};
+use crate::resample::{Cut, Layout, Map};
 use crate::setup::settings::Settings;
 use crate::state::scratch::Holds;
-use core::ops::Range;
+use crate::state::shared::Shared;
 
 /// Most boxes that are in the staging at a time.
 const BOXES_MAX: u64 = 1024;
 
-/// Places that a worker resamples at a time: some hundred microseconds of work.
+/// Most places that a worker resamples at a time: some hundred microseconds of work.
 const PIECE_PLACES: u64 = 1 << 15;
 
 /// A box whose voxels are gathered, and the way from there to its field.
@@ -73,25 +74,14 @@ impl Resampled {
         self.layout.elements() * u64::from(self.source.1)
     }
 
-    /// Places of a row of the map, along the axes that are copied too.
-    pub fn row_places(&self) -> u64 {
-        let others = self.layout.others.iter().map(|other| other.places);
-        others.fold(self.map.places[2], u64::saturating_mul)
-    }
-
-    /// Rows of a piece.
-    fn piece_rows(&self) -> u64 {
-        (PIECE_PLACES / self.row_places().max(1)).max(1)
-    }
-
-    pub(super) fn pieces(&self) -> u64 {
-        self.map.rows().div_ceil(self.piece_rows())
-    }
-
-    /// The rows of a piece.
-    pub fn rows(&self, piece: u64) -> Range<u64> {
-        let first = piece * self.piece_rows();
-        first..(first + self.piece_rows()).min(self.map.rows())
+    /// Its places in pieces, for workers, if it goes to a field. A piece fits into an empty slab.
+    pub fn pieces(&self, shared: &Shared, field: u32) -> Cut {
+        let bytes = u64::from(shared.field(field).dtype_bytes);
+        let most = match shared.engine() {
+            None => PIECE_PLACES,
+            Some(_) => PIECE_PLACES.min((shared.geometry.device.data_bytes - DATA_ALIGN) / bytes),
+        };
+        Cut::new(&self.map, &self.layout, most)
     }
 }
 

@@ -29,7 +29,7 @@ use crate::source::paths::{folder_path, write_file_path};
 use crate::state::Pass;
 use crate::state::resampling::Resampled;
 use crate::state::slab_writer::Tiles;
-use crate::wave::{WaveTables, Way};
+use crate::wave::{ChunkTask, WaveTables, Way};
 use arrayvec::ArrayVec;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
@@ -304,6 +304,11 @@ impl Shared {
     /// Whether what goes to a slot is made on the device.
     pub fn is_for_device(&self, slot: BatchSlot) -> bool {
         self.engine().is_some() && self.reader(slot).is_none()
+    }
+
+    /// Whether a task goes on to the device: not one of voxels, which are resampled on the host.
+    pub fn is_sent(&self, task: &ChunkTask) -> bool {
+        self.is_for_device(task.slot) && !task.is_resampled
     }
 
     /// The number of the reader that a slot is, if it is one.

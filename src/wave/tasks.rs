@@ -68,6 +68,8 @@ pub struct ChunkTask {
     pub slab_offset: u64,
     /// The one that decodes it.
     pub way: Way,
+    /// Its boxes have a map: it goes to their voxels, in memory of the host.
+    pub is_resampled: bool,
 }
 
 /// The one that decodes a chunk, a worker or a device, and how far a device is.
@@ -147,6 +149,7 @@ impl ChunkTask {
         bytes: 0,
         slab_offset: 0,
         way: Way::Worker,
+        is_resampled: false,
     };
 }
 

@@ -6,7 +6,7 @@
 use super::oracle;
 use wavetrain::base::arena::Claim;
 use wavetrain::records::{Dtype, PadMode};
-use wavetrain::resample::{Filter, Layout, Map, MapFault, Resample, Target};
+use wavetrain::resample::{Cut, Filter, Layout, Map, MapFault, Resample, Target};
 use wavetrain::simd::{FloatEnvironment, Level};
 
 const POISON: u8 = 0xA5;
@@ -38,8 +38,8 @@ pub struct Elements {
     /// An element of the target.
     pub pad: Vec<u8>,
     pub seed: u64,
-    /// Rows of a piece.
-    pub piece: u64,
+    /// Most places of a part.
+    pub most: u64,
     /// Floats may be infinite, NaN, -0 or subnormal.
     pub has_specials: bool,
 }
@@ -282,11 +282,12 @@ pub fn check(case: &Case, elements: &Elements) -> Result<(), MapFault> {
         let way = Resample::find_at(level, case.filter, source, target).expect("a way");
         let mut found = vec![POISON; expected.len()];
         let mut claim = Claim::on(&mut found);
-        for first in (0..map.rows()).step_by(elements.piece as usize) {
-            let rows = first..map.rows().min(first + elements.piece);
+        let cut = Cut::new(&map, &layout, elements.most);
+        for part in (0..cut.count()).map(|number| cut.part(number)) {
             let (claim, pad) = (&mut claim, &elements.pad[..]);
-            let mut target = Target { claim, first: skip as u64, pad, write: None };
-            way.rows(&map, &layout, &block, &mut target, rows);
+            let first = skip as u64 + part.target(&layout);
+            let mut target = Target { claim, first, pad, write: None };
+            way.part(&map, &layout, &block, &mut target, &part);
         }
         if let Some(at) = (0..found.len()).find(|at| found[*at] != expected[*at]) {
             let bytes = |all: &[u8]| all[at..].iter().take(8).copied().collect::<Vec<u8>>();

@@ -13,6 +13,7 @@ mod driver;
 mod lend;
 mod lent_units;
 mod loans;
+mod mapped;
 mod named;
 mod pipeline;
 mod release;

@@ -1,4 +1,5 @@
-//! Every call of the driver fails once while boxes with arithmetic stream to a simulated device.
+//! Every call of the driver fails once while boxes with arithmetic, of which every other has a map,
+//! stream to a simulated device.
 //!
 //! Invariant: a failure has the name of the entry, batches have the bytes of the host, close works,
 //! and all is given back.
@@ -9,14 +10,17 @@ use crate::common::drive::{Dice, PATIENCE_NS};
 use crate::common::fixtures::Scratch;
 use crate::common::gpu::*;
 use crate::device::GIVING_BACK;
-use wavetrain::config::{BACKEND_HOST, Config, THREADS_PUMP};
+use wavetrain::config::{BACKEND_HOST, Config, PAD_EDGE, THREADS_PUMP};
 use wavetrain::cuda::entries::names;
-use wavetrain::loader::{Failure, Loader, Part, Pop, Sample};
+use wavetrain::loader::{AffineMap, Failure, Interpolation, Loader, Part, Pop, Sample};
 use wavetrain::os::SYSTEM;
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 
-/// Four samples of places, each with arithmetic of its own, in batches of two.
+/// The end of a box with a map.
+const PLACES: [i64; 2] = [CROP as i64; 2];
+
+/// Four samples of places, each with arithmetic of its own, in batches of two with one map.
 fn stream(config: &Config, uri: &str, drawn: &[Arithmetic]) -> Result<Vec<u8>, Failure> {
     let loader = Loader::open_on(&SYSTEM, config)?;
     let erased: Vec<_> = drawn.iter().map(Arithmetic::erasures).collect();
@@ -24,7 +28,16 @@ fn stream(config: &Config, uri: &str, drawn: &[Arithmetic]) -> Result<Vec<u8>, F
     let ends: Vec<[i64; 2]> = begins.iter().map(|of| of.map(|at| at + CROP as i64)).collect();
     let part = |n: usize| {
         let augment = Some(drawn[n].given(&erased[n]));
-        [Part { uri, begin: &begins[n], end: &ends[n], augment, ..Part::default() }]
+        let plain = Part { uri, begin: &begins[n], end: &ends[n], augment, ..Part::default() };
+        let [row, column] = begins[n].map(|at| at as f64);
+        let matrix = [[0.8, 0.3, 0.0, row], [-0.3, 0.8, 0.0, column], [0.0; 4]];
+        let filter = Interpolation::Linear;
+        let affine = Some(AffineMap { axes: &[0, 1], matrix, filter, ..AffineMap::default() });
+        [if n.is_multiple_of(2) {
+            plain
+        } else {
+            Part { begin: &[0; 2], end: &PLACES, affine, ..plain }
+        }]
     };
     let parts: Vec<_> = (0..drawn.len()).map(part).collect();
     let samples: Vec<Sample<'_>> =
@@ -63,7 +76,8 @@ fn arithmetic_on_a_device_bears_every_call_that_fails() {
     // Memory that the driver does not take back is freed with this context.
     let gpu = Gpu::new(&simulator, 0);
     let plain = device_config(&simulator, 2);
-    let plain = Config { augment: 1, dtype: Dtype::F32 as u32, ..plain };
+    let pad_mode = PAD_EDGE;
+    let plain = Config { augment: 1, dtype: Dtype::F32 as u32, pad_mode, ..plain };
     let config = tight(&Config { thread_mode: THREADS_PUMP, ..plain });
     let host = Config {
         backend: BACKEND_HOST,

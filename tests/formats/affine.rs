@@ -8,7 +8,7 @@ use crate::common::oracle;
 use affine_model::{Case, Elements, check, places};
 use wavetrain::base::arena::Claim;
 use wavetrain::records::{DTYPES, Dtype, PadMode};
-use wavetrain::resample::{Filter, Layout, Map, MapFault, Resample, Target};
+use wavetrain::resample::{Filter, Layout, Map, MapFault, Part, Resample, Target};
 use wavetrain::simd::{FloatEnvironment, Level};
 
 static FIXTURE: &[u8] = include_bytes!("../data/affine.bin");
@@ -83,7 +83,7 @@ fn resampled<const N: usize>(
     let way = Resample::find_at(level, case.filter, types.0, types.1).unwrap();
     let mut target = Target { claim: &mut claim, first: 0, pad: &pad, write: None };
     let _environment = FloatEnvironment::enter();
-    way.rows(&map, &layout, &block, &mut target, 0..map.rows());
+    way.part(&map, &layout, &block, &mut target, &Part::whole(&map, &layout));
     found
 }
 
@@ -222,7 +222,7 @@ fn plain(case: &Case, source: Dtype, target: Dtype, others: (u64, u64)) -> Eleme
         gap: 0,
         pad: (0..target.bytes().max(3)).map(|byte| 0x31 + byte as u8).collect(),
         seed: 9,
-        piece: 2,
+        most: 50,
         has_specials: true,
     }
 }

@@ -103,9 +103,6 @@ CONFIG = Config(samples_per_batch=1, sample_shape=(3, 32, 32))
 FIELDS = [Field("x", (3, 32, 32), "f32"), Field("y", (), "i64")]
 
 
-MAPPED = {"linear", "nearest", "reflected"}  # which a device does not make
-
-
 def expected(images, filters, loader, tags, seed):
     x, _ = apply_filters((images[tags], None), filters, loader.places, seed)
     return x
@@ -312,15 +309,7 @@ def test_what_runs_in_python_takes_batches_of_the_host(images):
         assert (xb == expected(array, after, loader, range(BATCH), 0)).all()
 
 
-def test_maps_of_recipes_are_made_on_the_host(images):
-    path, _ = images
-    turned = LISTS["linear"]()
-    given = dataclasses.replace(CONFIG, backend="cuda")
-    with pytest.raises(ValueError, match=r"random_affine.* runs on the host.*'host'"):
-        DataLoader(Images(path, (3, 32, 32)), BATCH, transforms=turned, config=given)
-
-
-@pytest.mark.parametrize("name", [name for name in LISTS if name not in MAPPED])
+@pytest.mark.parametrize("name", LISTS)
 def test_a_device_gives_what_the_host_gives(images, name, simulated_driver):
     path, array = images
     filters = LISTS[name]()

@@ -11,6 +11,7 @@
 mod crop;
 mod encoded;
 mod lend;
+pub mod packed;
 pub mod sink;
 
 use crate::base::indexes::BatchSlot;

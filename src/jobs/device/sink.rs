@@ -3,9 +3,10 @@
 //! In: a task, its chunk. Out: bytes, units and streams in the slab. A chunk that the device
 //! decodes is copied encoded. Of the others as few bytes as possible are copied: if boxes read
 //! nearly all of a chunk, it is decoded in the slab; else their rows are copied into it side by
-//! side.
+//! side. A read may have chunks of boxes with a map too, whose voxels stay in memory of the host.
 
 use crate::assemble::changes::UnitChange;
+use crate::assemble::pieces::ReadBytes;
 use crate::assemble::units::{
     ChunkData, DeviceSample, chunk_piece, fill_unit, for_each_outside, missing_piece,
 };
@@ -15,7 +16,7 @@ use crate::decode::{BlockFilter, Scratch, Want, decode_filtered};
 use crate::device::{DATA_ALIGN, SlabPart};
 use crate::jobs::decode::{Refusal, bring, parts};
 use crate::jobs::device::crop::{Crop, Read};
-use crate::jobs::sink::{BoxPart, Boxes, Part, SentBytes, Sink, Taken};
+use crate::jobs::sink::{BoxPart, Boxes, CpuSink, Part, SentBytes, Sink, Taken};
 use crate::read::OpenFault;
 use crate::records::{ChunkBytes, Need};
 use crate::state::needs::whole_bytes;
@@ -49,6 +50,19 @@ impl Sink for SlabSink {
         Ok(Some((claim.into_bytes(), data)))
     }
 
+    fn read_pieces(
+        &mut self,
+        from: &Boxes<'_>,
+        part: &Part<'_>,
+        buffer: &mut [u8],
+        read: &mut ReadBytes<'_, OpenFault>,
+    ) -> Option<Result<u64, OpenFault>> {
+        match part.task.is_resampled {
+            true => CpuSink::new().read_pieces(from, part, buffer, read),
+            false => None,
+        }
+    }
+
     fn take(
         &mut self,
         from: &Boxes<'_>,
@@ -57,6 +71,9 @@ impl Sink for SlabSink {
         encoded: &[u8],
         place: Option<u64>,
     ) -> Result<Taken, Refusal> {
+        if part.task.is_resampled {
+            return Ok(Taken::Nothing);
+        }
         match part.task.is_for_device() {
             true => Ok(self.take_encoded(from.shared, part, encoded, place)),
             false => self.decode(from.shared, context, part, encoded),
@@ -64,6 +81,9 @@ impl Sink for SlabSink {
     }
 
     fn place(&mut self, from: &Boxes<'_>, part: &Part<'_>, chunk: &ChunkBytes<'_>) -> u64 {
+        if part.task.is_resampled {
+            return CpuSink::new().place(from, part, chunk);
+        }
         if part.task.kind == ChunkKind::Blank {
             return from.for_each_blank(part, |to, block, element| {
                 let address = from.shared.sample_region(to).as_ptr() as u64;

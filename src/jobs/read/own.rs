@@ -90,8 +90,7 @@ fn take_of(
         let epoch = state.files.epoch(lease.slot);
         let window = read.is_mapped.then(|| state.windows.lease(epoch, read.offset)).flatten();
         let (count, need) = join_reads(state, shared, wave, first, (&read, need));
-        // It has room: nobody took of it since.
-        let slab = state.reserve(shared, state.waves.lane(wave), need).ok().flatten();
+        let slab = state.reserve_for_chunks(shared, state.waves.lane(wave), need);
         state.note_bound(shared, wave);
         return Ok(Some(Job::Stream { wave, first, count, lease, window, slab }));
     }
@@ -102,7 +101,7 @@ fn take_of(
 /// or, on the way to a device, all that is read of it.
 fn is_small(shared: &Shared, wave: WaveIndex, (read, record): (&ReadOp, &ArrayRecord)) -> bool {
     let head = shared.tables.chunks.read(shared.wave_row(wave, read.chunk_first));
-    let in_pieces = read.bytes <= SMALL_CHUNK_BYTES || !shared.is_for_device(head.slot);
+    let in_pieces = read.bytes <= SMALL_CHUNK_BYTES || !shared.is_sent(&head);
     read.is_mapped
         || record.working_bytes() <= SMALL_CHUNK_BYTES
         || record.is_read_partly() && in_pieces && !is_for_cache(shared, wave, read)
