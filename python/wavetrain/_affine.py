@@ -11,12 +11,14 @@ from typing import Any, cast
 from wavetrain import _border, _native
 from wavetrain._border import short
 from wavetrain._pixels import Array, numpy_
+from wavetrain._words import knows
 
 AXES_MAX = 3  # as wavetrain.h says of wavetrain_affine
 BYTES = ctypes.sizeof(_native.Affine)
 FILTERS = {"nearest": _native.NEAREST, "linear": _native.LINEAR}
 
 
+@knows({})
 @dataclasses.dataclass(frozen=True, init=False)
 class Affine:
     """A map from the places of a Box to voxels of its array. It needs Config(augment=True).
@@ -65,7 +67,12 @@ class Affine:
         units: bool = False,
     ) -> None:
         keep = object.__setattr__
-        rows = [tuple(float(each) for each in row) for row in cast("Iterable[Any]", matrix)]
+        if isinstance(matrix, (str, bytes)) or not isinstance(matrix, Iterable):
+            raise TypeError(f"matrix must have a row for each axis (got {short(matrix)})")
+        given_rows = [*cast("Iterable[Any]", matrix)]
+        if not all(isinstance(row, Iterable) for row in given_rows):
+            raise TypeError(f"matrix must have rows of numbers (got {short(matrix)})")
+        rows = [tuple(_border.rounded("matrix", each) for each in row) for row in given_rows]
         rank = len(rows)
         if not 1 <= rank <= AXES_MAX:
             raise ValueError(f"matrix must have 1 to {AXES_MAX} rows (got {rank})")

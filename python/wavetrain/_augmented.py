@@ -10,12 +10,14 @@ from typing import Any, cast
 
 from wavetrain import _border, _native
 from wavetrain._border import U64_MAX, short
+from wavetrain._words import knows
 
 CHANNELS_MAX, ERASES_MAX = 64, 8  # as wavetrain.h says of wavetrain_augment
 EMPTY: tuple[float, ...] = ()
 BYTES = ctypes.sizeof(_native.Augment)
 
 
+@knows({})
 @dataclasses.dataclass(frozen=True, init=False)
 class Erase:
     """A box of a field that is overwritten.
@@ -36,12 +38,15 @@ class Erase:
         keep(self, "begin", _border.axes("begin", begin, 0, place))
         keep(self, "end", _border.axes("end", end, 0, place))
         if len(self.begin) != len(self.end):
-            raise ValueError(f"begin and end must have an item per axis (got {self})")
+            raise ValueError(
+                f"begin and end must have an item per axis (got {self.begin} and {self.end})"
+            )
         keep(self, "values", floats("values", values))
         if not self.values:
             raise ValueError("values must be a float, or one for each channel")
 
 
+@knows({})
 @dataclasses.dataclass(frozen=True, init=False)
 class Augment:
     """What is done to the elements of a Box on their way into a field of f32, bf16 or f16. The
@@ -174,10 +179,11 @@ def floats(name: str, given: Any) -> tuple[float, ...]:
     if given is None:
         return EMPTY
     one: Any = given
-    if isinstance(given, Iterable) and getattr(one, "shape", None) != ():
-        made = tuple(float(each) for each in cast("Iterable[Any]", given))
+    is_text = isinstance(given, (str, bytes))
+    if isinstance(given, Iterable) and getattr(one, "shape", None) != () and not is_text:
+        made = tuple(_border.rounded(name, each) for each in cast("Iterable[Any]", given))
     else:
-        made = (float(one),)
+        made = (_border.rounded(name, one),)
     if len(made) > CHANNELS_MAX:
         raise ValueError(f"{name} must have at most {CHANNELS_MAX} numbers (got {len(made)})")
     return made

@@ -76,6 +76,14 @@ def whole(name: str, value: Any, low: int, high: int) -> int:
     return number
 
 
+def below(name: str, value: Any, of: str, count: int) -> int:
+    """`value` as an int from 0 to below that count."""
+    number = whole(name, value, 0, U64_MAX)
+    if number >= count:
+        raise ValueError(f"{name} must be below {of}, which is {count} (got {number})")
+    return number
+
+
 def word(name: str, value: Any) -> int:
     """`value` as an int of 64 bits."""
     return whole(name, value, 0, U64_MAX)
@@ -112,6 +120,14 @@ def real(name: str, value: Any) -> float:
         raise ValueError(
             f"{name} must be a number that fits a float (got {short(value)})"
         ) from error
+
+
+def rounded(name: str, value: Any) -> float:
+    """`value` as a float, whatever stands for one: a tensor of one element, too."""
+    if not isinstance(value, (str, bytes)):
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            return float(value)
+    raise TypeError(f"{name} must be a number (got {short(value)})")
 
 
 def finite(name: str, value: Any) -> float:

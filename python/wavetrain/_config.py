@@ -11,6 +11,7 @@ import enum
 import importlib
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar, cast, overload
 
@@ -64,7 +65,9 @@ class Dtype(enum.IntEnum):
         try:
             return _border.choice("dtype", value, cls)
         except ValueError as error:
-            raise ValueError(f"unknown dtype: {short(value)}") from error
+            of_numpy = re.fullmatch("([FIU])([1248])", word)
+            fix = f", which is {of_numpy[1]}{8 * int(of_numpy[2])} here".lower() if of_numpy else ""
+            raise ValueError(f"unknown dtype: {short(value)}{fix}") from error
 
     @property
     def dtype(self) -> Any:

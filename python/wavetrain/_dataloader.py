@@ -84,9 +84,10 @@ class Asked:
         self.boxes: Any = getattr(dataset, "boxes", None)
         can_ask = callable(self.at_place) or hasattr(dataset, "__getitem__")
         can_ask = can_ask or callable(self.boxes)
-        if not isinstance(dataset, Sized) or not can_ask:
+        if isinstance(dataset, (str, bytes)) or not isinstance(dataset, Sized) or not can_ask:
             raise TypeError(
-                f"dataset must have len(dataset) and dataset[index] (got {short(dataset)})"
+                "dataset must have len(dataset) and dataset[index], which is a Sample, as a list "
+                f"of them has (got {short(dataset)})"
             )
         self.dataset: Any = dataset
         self.fused: Fused | None = None  # recipes that samples go through
@@ -292,7 +293,8 @@ class DataLoader:
             return given if fused is None else fused.config(given)
         sample = cast("Sample", self._first(None))
         shape = [stop - start for start, stop in sample.aabb]
-        self._fit = self._fit or [sample.uri]
+        if not self._fit:
+            self._files, self._fit = files_and_uris(self._files, [sample.uri])
         if fused is not None:
             return fused.config(Config(samples_per_batch=size, sample_shape=fused.made))
         return Config(samples_per_batch=size, sample_shape=shape)

@@ -275,7 +275,8 @@ def target(given: Any, device: int = -1) -> Fed:
             made = of_buffer(Held(given, STRIDED_RO | WRITABLE), copies=False)
         except (TypeError, BufferError) as error:
             raise TypeError(
-                f"array must be one that may be written (got {short(given)})"
+                "array must be one that may be written: of numpy, torch, or a buffer such as a "
+                f"bytearray (got {short(given)})"
             ) from error
         is_read_only = False
     if is_read_only:

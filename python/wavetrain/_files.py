@@ -200,8 +200,8 @@ class Hook:
     def __init__(self, files: Any, threads: int) -> None:
         if not isinstance(files, Files):
             raise TypeError(
-                f"files must have size(name) and read(name, offset, target), or be "
-                f"wavetrain.fsspec(fs) (got {short(files)})"
+                "files must have size(name) and read(name, offset, target), as "
+                f"wavetrain.fsspec(fs) and wavetrain.store(store) have (got {short(files)})"
             )
         self.files, self.causes = files, Causes(LOGGER)
         self.pool = concurrent.futures.ThreadPoolExecutor(threads, "wavetrain-files")

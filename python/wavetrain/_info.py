@@ -71,7 +71,8 @@ class ArrayInfo:
 
 def array_info(uri: Any, *, files: Any = None) -> ArrayInfo:
     """Describes the array or the group at `uri`, read through `files` as by a Pipeline."""
-    path, files = uri_of(uri), files_for(files, [uri])
+    path = uri_of(uri)
+    files = files_for(files, [path])
     scratch = ctypes.create_string_buffer(_native.SCRATCH_BYTES)
     view = _native.ArrayView(struct_size=ctypes.sizeof(_native.ArrayView))
     hook = None if files is None else Hook(files, 1)

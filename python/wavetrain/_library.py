@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,9 @@ SPELLED = {
     "config_fit: ": "fit: ",
 }
 
+# Schemes of stores that lie in no folder which could be mounted.
+UNMOUNTED = re.compile(r"(scheme (?:memory|zip|\w+store):// is not read: )mount .*?, or ")
+
 
 def new_error() -> _native.Error:
     return _native.Error(struct_size=ctypes.sizeof(_native.Error))
@@ -67,6 +71,7 @@ def failure(what: str, status: int, error: _native.Error) -> WavetrainError:
     text = f"{what}: {error.text.decode(errors='replace') or Status(status).name}"
     for of_library, of_python in SPELLED.items():
         text = text.replace(of_library, of_python)
+    text = UNMOUNTED.sub(r"\1", text)
     made = kind(text)
     made.what = what
     made.tag, made.batch_id, made.sample = error.tag, error.batch_id, error.sample

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from typing import Any
+from typing import Any, cast
 
 from wavetrain import _border, _native
 from wavetrain._callbacks import callback
@@ -50,6 +50,8 @@ def set_log_level(level: int) -> None:
     LOG_TRACE to LOG_FATAL, of every pipeline, at once [LOG_WARN]. The logger "wavetrain" has a
     level of its own, as loggers have. LOG_TRACE is for pipelines that are opened afterwards, and
     so is TRACE, 5, as the level of the logger."""
+    if isinstance(cast("Any", level), str):
+        raise TypeError(f"level must be a number, such as wavetrain.LOG_DEBUG (got {level!r})")
     Sink.level = _border.whole("level", level, LOG_TRACE, LOG_FATAL)
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, SupportsIndex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
+
+if not TYPE_CHECKING:
+    from wavetrain._words import fix_of
 
 
 class Owned:
@@ -10,6 +14,14 @@ class Owned:
     one's by then, and in another process it would be dead."""
 
     instead: ClassVar[str] = "make another one where it is needed"
+    others: ClassVar[Mapping[str, str]] = {}  # names that it has not, and the fix
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            kind, known = type(self).__name__, [each for each in dir(self) if each[0] != "_"]
+            fix = "" if name[0] == "_" else f": {fix_of(name, known, self.others, kind)}"
+            raise AttributeError(f"a {kind} has no {name}{fix}", name=name, obj=self)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         raise TypeError(

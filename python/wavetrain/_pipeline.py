@@ -34,10 +34,10 @@ from wavetrain._loans import Loans
 from wavetrain._owned import Owned
 from wavetrain._sample import Sample, uri_of
 from wavetrain._stats import Stats, read_stats
-from wavetrain._stores import files_and_uris
+from wavetrain._stores import files_and_uris, files_for
 from wavetrain._table import Column, Table, Tables, table_of
 from wavetrain._window import Window
-from wavetrain._words import PIPELINE, knows
+from wavetrain._words import PIPELINE, PIPELINE_HAS, knows
 
 SLICE_S = 0.1  # a wait is cut to these, so that Ctrl-C is heard
 SLICE_NS = int(SLICE_S * 1e9)
@@ -68,7 +68,8 @@ class Pipeline(Owned):
 
     `fit` names arrays: caps that are too small for them are raised. `files` serves files that are
     not in the file system: wavetrain.fsspec(fs), wavetrain.store(store), or an object with size and
-    read (`Files`). Without it, it is the store of the zarr.Array that `fit` has.
+    read (`Files`). Without it, it is the store of the zarr.Array that `fit` has or, without `fit`,
+    of the first samples: the pipeline is then opened a second time as they are pushed.
 
     All memory is taken and all threads are started here; nothing is allocated by the library after
     that. Methods may be called from any thread. A process that was forked cannot go on with the
@@ -76,6 +77,7 @@ class Pipeline(Owned):
     """
 
     instead = "open one where it is used, with the same Config, which can be"
+    others = PIPELINE_HAS
     _loader = 0  # not open
 
     def __init__(self, config: Config, *, files: Any = None, fit: Iterable[Any] = ()) -> None:
@@ -88,7 +90,9 @@ class Pipeline(Owned):
         self._pending: collections.deque[Iterator[Sample] | Tables | End] = collections.deque()
         self._orphans: list[Batch] = []  # popped by a call that an interrupt ended
         self._window = Window(config)  # pulled, and not in the lookahead yet
-        loader = Loader(config, *files_and_uris(files, fit), reads=False)
+        files, uris = files_and_uris(files, fit)
+        self._finds_store = files is None and not uris  # of the first samples
+        loader = Loader(config, files, uris, reads=False)
         try:
             loader.windows.append(self._window)
             stats = read_stats(loader.handle)
@@ -274,6 +278,8 @@ class Pipeline(Owned):
         while self.pending:
             if not self._window.count:
                 self._pull()
+            if self._finds_store and self._window.count:
+                self._find_store()
             if self._window.count and not self._hand_over():
                 return
 
@@ -295,6 +301,33 @@ class Pipeline(Owned):
             raise
         self._check_open()
 
+    def _find_store(self) -> None:
+        """Opens the pipeline anew if its first samples are in a store that only zarr-python reads.
+        Nothing was handed over yet. One of the two is open at a time, as each takes all memory."""
+        try:
+            files = files_for(None, self._window.names(), "these samples are of")
+        except ValueError:
+            self._drop_pulled()
+            self._window.uris.clear()
+            raise
+        self._finds_store = False
+        if files is None or self._open.loans is not None:
+            return
+        self._open.close(CLOSE_S)
+        try:
+            self._open = Loader(self._config, files, [], reads=False)
+        except BaseException:
+            self._loader = 0
+            raise
+        self._open.windows.append(self._window)
+        self._loader = self._open.handle
+
+    def _drop_pulled(self) -> None:
+        """What was pulled and not handed over, and the rest of its iterable."""
+        self._window.drop()
+        if self._pending and not isinstance(self._pending[0], End):
+            self._pending.popleft()
+
     def _hand_over(self) -> bool:
         """Whether all that was pulled found room."""
         status = self._window.push(self._loader)
@@ -304,9 +337,7 @@ class Pipeline(Owned):
         if self._window.table is not None:  # of which the library had the rows from one on
             row = f"row {self._window.begin}:"
             error.args = (re.sub(r"^push: row \d+:", f"push: {row}", str(error)),)
-        self._window.drop()
-        if self._pending and not isinstance(self._pending[0], End):
-            self._pending.popleft()
+        self._drop_pulled()
         raise self._explained(error)
 
     def pop(self) -> Batch:
@@ -318,6 +349,16 @@ class Pipeline(Owned):
         self._check_open()
         limit = self._config.pop_timeout_s
         deadline = math.inf if limit is None else time.monotonic() + limit
+        while True:
+            loader = self._loader
+            try:
+                return self._pop(limit, deadline)
+            except ShutdownError:
+                with self._lock:  # another thread may be opening it anew
+                    if self._loader in (0, loader):
+                        raise
+
+    def _pop(self, limit: float | None, deadline: float) -> Batch:
         batch, window = Batch(self._loader, self._names), self._window
         try:
             self._top_up()

@@ -30,9 +30,9 @@ from wavetrain._interrupts import Kept
 from wavetrain._library import call_on, failure, library, new_error
 from wavetrain._owned import Owned
 from wavetrain._pipeline import CLOSE_S, Loader
-from wavetrain._sample import Box, uri_of
+from wavetrain._sample import Box, Served, root_of, uri_of
 from wavetrain._stats import Stats, read_stats
-from wavetrain._stores import files_and_uris, uris_of
+from wavetrain._stores import files_and_uris, store, uris_of
 from wavetrain._table import Fields
 from wavetrain._window import BOX_BYTES, FORMATS, PLACED, PLACED_AT, ZEROS
 
@@ -65,7 +65,9 @@ class Reader(Owned):
 
     Without `config` an array comes out with its own type; `settings` are those of Config. With one
     its dtype, or that of the field, is the type of what comes out, and its pad_mode says what lies
-    outside of an array. `files` and `fit` are as of Pipeline.
+    outside of an array. `files` and `fit` are as of Pipeline; without them a zarr.Array in a store
+    that only zarr-python reads (memory, zip ..) is read as well, by a reader of that store, which
+    is opened with the first read and stays as long as this one.
 
     Opened once, it keeps metadata, descriptors, indexes and, with chunk_cache_bytes, decoded
     chunks. A process that was forked opens its own."""
@@ -95,6 +97,7 @@ class Reader(Owned):
         self._config = config
         self._files, self._fit = files_and_uris(files, fit)
         self._lock, self._known = threading.Lock(), dict[str, Known]()
+        self._of_stores = dict[str, Reader]()  # by the root of a store that zarr-python reads
         self._changes = 0  # versions of files that had changed when types were asked for
         self._local, self._process = threading.local(), os.getpid()
         self._open = Loader(config, self._files, self._fit, reads=True)
@@ -137,6 +140,9 @@ class Reader(Owned):
         What is wrong is raised as by pop (NotFound, StorageError ..); it is PoolStarved if it takes
         longer than Config.pop_timeout_s. Nothing is written to `out` after that."""
         name, walks = uri_of(uri), None if box is None else listed(box)
+        other = self._reader_of(name)
+        if other is not None:
+            return other.read(name, walks, out, field=field)
         while True:
             made, known = self._box(uri, name, walks, field)
             number = self._fields.number(made.field)
@@ -144,7 +150,7 @@ class Reader(Owned):
             itemsize = known.itemsize if known else BYTES[dtype]
             places = tuple([made.places(axis) for axis in range(len(made.aabb))])
             result = empty(places, dtype, itemsize) if out is None else out
-            to = target(result)
+            to = target_of(result)
             check_type(to, dtype, itemsize)
             try:
                 self._read(made, number, to, strides_of(to, places))
@@ -154,6 +160,17 @@ class Reader(Owned):
                 continue
             if known is None or not self._has_changed(name, known):
                 return result
+
+    def _reader_of(self, uri: str) -> Reader | None:
+        """The reader of the store that an array is in, if this one has no files."""
+        if self._files is not None or not isinstance(uri, Served):
+            return None
+        root = root_of(uri.store)
+        with self._lock:
+            self._loader()  # which refuses if this one is closed
+            if root not in self._of_stores:
+                self._of_stores[root] = Reader(self._config, files=store(uri.store))
+            return self._of_stores[root]
 
     def _box(
         self, uri: Any, name: str, walks: list[Any] | None, field: str | int
@@ -174,7 +191,7 @@ class Reader(Owned):
             info = array_info(uri, files=self._files)
             if info.dtype is None:
                 inside = ", ".join(entry.path for entry in info.entries) or "nothing that is known"
-                raise NotFound(f"read_into: {uri} is a group, of {inside}: name an array")
+                raise NotFound(f"read: {uri} is a group, of {inside}: name an array")
             itemsize = info.chunk_bytes // math.prod(info.chunk_shape)
             known = self._known[uri] = Known(info.dtype, itemsize, info.shape)
         return known
@@ -224,7 +241,7 @@ class Reader(Owned):
             if status == _native.SHUTDOWN and self._open not in (None, loader):
                 loader = self._loader()  # a larger one took its place
             elif status not in (_native.STARVED, _native.AGAIN) or left <= part:
-                made = failure("read_into", status, error)
+                made = failure("read", status, error)
                 if isinstance(made, BudgetExceeded):
                     made.args = (
                         f"{made}; reader.refit({box.uri!r}) opens one that is large enough",
@@ -259,7 +276,14 @@ class Reader(Owned):
     def refit(self, *uris: Any) -> None:
         """Opens a larger one in its place, whose caps suffice for these arrays as well. Reads that
         are under way begin anew there."""
-        fit = [*self._fit, *uris_of(uris)]
+        given = uris_of(uris)
+        others = [(uri, self._reader_of(uri)) for uri in given]
+        for uri, other in others:
+            if other is not None and uri not in other.fit:
+                other.refit(uri)
+        fit = [*self._fit, *(uri for uri, other in others if other is None)]
+        if len(fit) == len(self._fit):
+            return
         with self._lock:
             before = self._loader()
             self._open, self._fit = Loader(self._config, self._files, fit, reads=True), fit
@@ -273,6 +297,10 @@ class Reader(Owned):
         """Forgets what is cached of an array, or of all: for one that was rewritten behind `files`,
         whose objects have no version but their size."""
         name = None if uri is None else uri_of(uri)
+        for other in [*self._of_stores.values()]:
+            other.forget(name)
+        if self._files is None and isinstance(name, Served):
+            return
         self._known.clear()
         call_on("forget", self._loader().handle, None if name is None else name.encode())
 
@@ -293,6 +321,8 @@ class Reader(Owned):
         """Ends it: idempotent. Reads of other threads end with ShutdownError."""
         loader, is_open, self._open = self._open, self.is_open, None
         if loader is not None and is_open:
+            while self._of_stores:
+                self._of_stores.popitem()[1].close()
             loader.close(CLOSE_S)
 
 
@@ -352,6 +382,13 @@ def empty(shape: tuple[int, ...], dtype: Dtype, itemsize: int) -> Any:
         raise BufferError(f"{error}, or give out") from error
 
 
+def target_of(out: Any) -> Fed:
+    try:
+        return target(out)
+    except (TypeError, ValueError) as error:
+        raise type(error)(str(error).replace("array", "out", 1)) from error
+
+
 def check_type(to: Fed, dtype: Dtype, itemsize: int) -> None:
     if to.dtype is not dtype or to.itemsize != itemsize:
         wanted = f"{dtype.name.lower()} of {itemsize} bytes"
@@ -389,8 +426,8 @@ def reader(fit: Iterable[Any] = (), **settings: Any) -> Reader:
     with opening:
         found = readers.get(key)
         if found is None or not found.is_open:
-            found = readers[key] = Reader(fit=uris, **settings)
-            return found
+            own = [uri for uri in uris if not isinstance(uri, Served)]
+            found = readers[key] = Reader(fit=own, **settings)
     missing = [uri for uri in uris if uri not in found.fit]
     if missing:
         found.refit(*missing)

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import itertools
 import os
+import sys
 from collections.abc import Iterable
 from typing import Any, cast, overload
 
@@ -96,7 +97,10 @@ class Box:
         else:
             made = None if is_stored(uri) else feed(self.only(uri, array))
             if made is None and array is not None:
-                raise TypeError(f"array must be one, or a number (got {short(array)})")
+                raise TypeError(
+                    "array must be one, or a number: give numpy.asarray(..) of what is none (got "
+                    f"{short(array)})"
+                )
             keep(self, "uri", uri_of(uri, ARRAYS) if made is None else "")
             keep(self, "array", made)
             ends = getattr(uri, "shape", ()) if made is None else made.shape
@@ -193,12 +197,25 @@ class Sample:
             keep(self, "aabb", ())
         else:
             keep(self, "uri", uri_of(uri))
+            if is_stored(uri):
+                aabb = ended(aabb, uri.shape)
             keep(self, "aabb", _border.axes("aabb", aabb, 0, interval))
         keep(self, "tag", _border.whole("tag", tag, 0, U64_MAX))
 
     def __repr__(self) -> str:
         made = f"boxes={self.boxes!r}" if self.boxes else f"uri={self.uri!r}, aabb={self.aabb!r}"
         return f"Sample({made}, tag={self.tag!r})"
+
+
+def ended(given: Any, shape: Any) -> Any:
+    """The axes of a box of a zarr.Array, which has the ends that slices leave open."""
+    if not isinstance(given, Iterable):
+        return given
+    axes = [*itertools.islice(cast("Iterable[Any]", given), _native.RANK_MAX + 1)]
+    for axis, (each, extent) in enumerate(zip(axes, shape)):
+        if isinstance(each, slice) and cast("Any", each).stop is None:
+            axes[axis] = slice(cast("Any", each).start, extent, cast("Any", each).step)
+    return axes
 
 
 def boxes_of(given: Any, others: tuple[Any, Any]) -> tuple[Box, ...]:
@@ -336,9 +353,25 @@ def interval(axis: int, given: Any) -> tuple[int, int]:
     )
 
 
+class Served(str):
+    """The uri of an array in a store that only zarr-python reads. It holds the store, in this
+    process: it is sent to others as the text alone."""
+
+    store: Any
+
+    def __reduce__(self) -> Any:
+        return str, (str(self),)
+
+
 def is_stored(given: Any) -> bool:
     """Whether it is a zarr.Array."""
     return hasattr(given, "store") and hasattr(given, "path")
+
+
+def is_store(given: Any) -> bool:
+    """Whether it is a Store of zarr-python 3, which is imported then."""
+    module = sys.modules.get("zarr.abc.store")
+    return module is not None and isinstance(given, module.Store)
 
 
 def uri_of(given: Any, others: str = "", name: str = "uri") -> str:
@@ -353,7 +386,12 @@ def uri_of(given: Any, others: str = "", name: str = "uri") -> str:
         )
     root = root_of(store)
     root = root if root.endswith("/") else f"{root}/"
-    return _border.path(name, f"{root}{given.path}" if given.path else root.removesuffix("/"))
+    text = _border.path(name, f"{root}{given.path}" if given.path else root.removesuffix("/"))
+    if not is_store(store) or hasattr(store, "root"):
+        return text
+    made = Served(text)
+    made.store = store
+    return made
 
 
 def root_of(store: Any) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
+from wavetrain import _border
 from wavetrain._config import Dtype
 from wavetrain._errors import NotFound
 from wavetrain._info import ArrayInfo, array_info
@@ -76,7 +77,7 @@ def statistics(
 
     Each chunk is decoded once in a pass, and memory is that of some chunks. Complex and raw arrays
     are a TypeError. What is wrong with the array is raised as by Reader.read."""
-    name = uri_of(uri)
+    name, percentiles = uri_of(uri), _border.flag("percentiles", percentiles)
     info = array_info(uri, files=files)
     if info.dtype is None:
         raise NotFound(f"statistics: {name} is a group: name an array")
@@ -122,6 +123,7 @@ def count_of(axis: int | None, ends: Ends) -> int:
     """How many sets there are."""
     if axis is None:
         return 1
+    axis = _border.whole("axis", axis, _border.I64_MIN, _border.I64_MAX)
     if not 0 <= axis < len(ends):
         raise ValueError(f"axis must be from 0 to {len(ends) - 1} (got {axis})")
     count = ends[axis][1] - ends[axis][0]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import os
 import pickle
-import sys
 import threading
 from collections.abc import Coroutine, Iterable
 from typing import Any, cast
@@ -17,23 +16,19 @@ from typing import Any, cast
 from wavetrain._absence import doubt_of, handled, not_read
 from wavetrain._border import short
 from wavetrain._files import FsspecFiles
-from wavetrain._sample import is_stored, root_of, uri_of
+from wavetrain._sample import Served, is_store, is_stored, root_of, uri_of
 
 # Stores of zarr-python that a forked process may use: as they are, or as a copy, which opens its
 # own file or connection. Those that are written in Rust have threads, which no fork copies.
 FORKED_AS_IS, FORKED_AS_COPY = {"MemoryStore", "LocalStore"}, {"ZipStore", "FsspecStore"}
 FORKED = threading.Lock()
+PROCESS = os.getpid()  # that imported this: another one was forked from it
+ANSWER_S = 10.0  # for which a forked process waits for a store that may have lost its threads
 
 
-def is_store(given: Any) -> bool:
-    """Whether it is a Store of zarr-python 3, which is imported then."""
-    module = sys.modules.get("zarr.abc.store")
-    return module is not None and isinstance(given, module.Store)
-
-
-def run(call: Coroutine[Any, Any, Any]) -> Any:
+def run(call: Coroutine[Any, Any, Any], timeout_s: float | None = None) -> Any:
     """On the loop that zarr-python has for its stores, to which their connections belong."""
-    return loaded("zarr.core.sync").sync(call)
+    return loaded("zarr.core.sync").sync(call, timeout=timeout_s)
 
 
 def kind_of(given: Any) -> Any:
@@ -43,6 +38,24 @@ def kind_of(given: Any) -> Any:
 def loaded(name: str) -> Any:
     """A module of a package that is imported when it is needed, and need not be installed."""
     return importlib.import_module(name)
+
+
+def is_forkable(store: Any, names: Iterable[str] = FORKED_AS_IS | FORKED_AS_COPY) -> bool:
+    """Whether it is one of these stores of zarr-python."""
+    kind = kind_of(store)
+    return kind.__module__.startswith("zarr.storage") and kind.__name__ in names
+
+
+def check_answers(store: Any) -> None:
+    """A store in Rust waits for ever for threads that no fork copied, whichever process opened it,
+    if its package had begun them before the fork."""
+    try:
+        run(store.exists("zarr.json"), ANSWER_S)
+    except TimeoutError as error:
+        raise RuntimeError(
+            f"{kind_of(store).__name__} does not answer within {ANSWER_S:g} s in a process that "
+            "was forked, which has none of its threads: start processes with spawn"
+        ) from error
 
 
 class LoopFileSystem:
@@ -67,6 +80,8 @@ class Values:
 
     def __init__(self, store: Any) -> None:
         run(loaded("zarr.storage").StorePath.open(store, ""))
+        if os.getpid() != PROCESS and not is_forkable(store):
+            check_answers(store)
         zarr_store = loaded("zarr.abc.store")
         self.store, self.range = store, zarr_store.RangeByteRequest
         self.prototype = loaded("zarr.core.buffer.cpu").buffer_prototype  # not of a GPU
@@ -164,14 +179,12 @@ class StoreFiles:
         return self.files
 
     def open_forked(self) -> None:
-        kind = kind_of(self.store)
-        is_known = kind.__module__.startswith("zarr.storage")
-        if is_known and kind.__name__ in FORKED_AS_COPY:
+        if is_forkable(self.store, FORKED_AS_COPY):
             self.store = pickle.loads(pickle.dumps(self.store))
-        elif not is_known or kind.__name__ not in FORKED_AS_IS:
+        elif not is_forkable(self.store):
             raise RuntimeError(
-                f"an open {kind.__name__} cannot be used in a forked process: start processes with "
-                "spawn, or open the store and call wavetrain.store in each"
+                f"an open {kind_of(self.store).__name__} cannot be used in a forked process: start "
+                "processes with spawn, and open the store in each"
             )
         self.files, self.process = self.files_of(self.store), os.getpid()
 
@@ -194,11 +207,6 @@ def store(given: Any) -> StoreFiles:
     return StoreFiles(found)
 
 
-def is_served(array: Any) -> bool:
-    """Whether it is a zarr.Array in a store that only zarr-python reads."""
-    return is_stored(array) and is_store(array.store) and not hasattr(array.store, "root")
-
-
 def uris_of(fit: Any) -> list[str]:
     """The uris of the arrays that `fit` lists."""
     return files_and_uris(None, fit)[1]
@@ -209,19 +217,19 @@ def files_and_uris(files: Any, fit: Any) -> tuple[Any, list[str]]:
     is_name = isinstance(fit, (str, bytes, os.PathLike))
     if is_name or not isinstance(fit, Iterable):  # whose letters would be names
         raise TypeError(f"fit must be a list of arrays (got {short(fit)})")
-    arrays = [*cast("Iterable[Any]", fit)]
-    uris = [uri_of(array, name=f"fit[{number}]") for number, array in enumerate(arrays)]
-    return files_for(files, arrays), uris
+    arrays = enumerate(cast("Iterable[Any]", fit))
+    uris = [uri_of(array, name=f"fit[{number}]") for number, array in arrays]
+    return files_for(files, uris, "fit has"), uris
 
 
-def files_for(files: Any, arrays: Iterable[Any]) -> Any:
-    """`files`, or where those are None the one store that arrays are in."""
+def files_for(files: Any, uris: Iterable[str], of: str = "these are") -> Any:
+    """`files`, or where those are None the one store that these arrays are in."""
     if files is not None:
         return files
-    roots = {root_of(array.store): array for array in arrays if is_served(array)}
+    roots = {root_of(uri.store): uri.store for uri in uris if isinstance(uri, Served)}
     if len(roots) > 1:
         first, second, *_ = roots
         raise ValueError(
-            f"fit has arrays of two stores, {first} and {second}: open one for each store"
+            f"{of} arrays of two stores, {first} and {second}: open one for each store"
         )
     return store(next(iter(roots.values()))) if roots else None

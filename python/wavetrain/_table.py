@@ -22,6 +22,7 @@ from wavetrain._border import short
 from wavetrain._config import Dtype
 from wavetrain._fed import VALUE_BYTES, Fed, Number, feed, of_device, row_major
 from wavetrain._sample import uri_of
+from wavetrain._words import knows
 
 LIMITS = {"q": (_border.I64_MIN, _border.I64_MAX), "Q": (0, _border.U64_MAX), "I": (0, 2**32 - 1)}
 
@@ -37,6 +38,7 @@ class Rows(NamedTuple):
         return address_of(self.data) + (0 if self.flag else row * self.row_bytes)
 
 
+@knows({"aabb": "give begins and shape", "box": "give begins and shape", "uris": "give uri"})
 class Column:
     """A box of each sample of a table, as `Pipeline.push_boxes` takes it: what a `Box` says of one
     sample in arrays of whole numbers for all, [samples, axes], of numpy, torch or lists.
@@ -111,7 +113,9 @@ class Column:
 
     def rows(self, name: str, given: Any, letter: str, width: int, flag: int) -> Any:
         """Numbers that are the same for all samples, or `width` for each."""
-        if given is None and name != "shape":
+        if given is None:
+            if name == "shape":
+                raise TypeError("shape must have the places of the box along each axis (got None)")
             return None
         return self.fitted(name, *numbers(name, given, letter), width, flag)
 
@@ -141,7 +145,8 @@ class Column:
             made.affine_bytes = AFFINE_BYTES
             rows["affine"] = self.affine
         owners = (texts, self.borrowed)
-        return Native(made, {name: each for name, each in rows.items() if each}, owners, self.count)
+        by_name = {name: each for name, each in rows.items() if each}
+        return Native(made, by_name, owners, self.count, self.uris)
 
 
 class Native(NamedTuple):
@@ -151,6 +156,7 @@ class Native(NamedTuple):
     rows: dict[str, Rows]  # by member
     owner: Any  # of its uris, and of what its augmentation borrows
     row_count: int | None  # None: one row for all
+    uris: Sequence[str] = ()
 
 
 class Table:
@@ -168,6 +174,9 @@ class Table:
             column.struct_size = ctypes.sizeof(column)
             column.flags = sum(rows.flag for rows in each.rows.values())
         self.tags = None if tags is None else self.tagged(tags)
+
+    def uris(self) -> Iterable[Sequence[str]]:
+        return [each.uris for each in self.parts]
 
     def tagged(self, tags: Any) -> Rows:
         words, extents = numbers("tags", tags, "Q")
@@ -235,7 +244,10 @@ def values_of(given: Any, dtype: Dtype, field: int) -> Native:
     if isinstance(given, (list, tuple)):
         made = [feed(each) for each in cast("list[Any]", given)]
         if not all(isinstance(each, Number) for each in made):
-            raise TypeError(f"labels must be an array, or a list of numbers (got {short(given)})")
+            raise TypeError(
+                "labels must be an array, or a list of numbers, and Columns a dict by field, "
+                f"{{'x': Column(..)}} (got {short(given)})"
+            )
         packed = [cast("Number", each).to(dtype) for each in made]
         kind = packed[0][0] if packed else dtype
         data = b"".join(each for _, each in packed)
@@ -245,7 +257,10 @@ def values_of(given: Any, dtype: Dtype, field: int) -> Native:
         kind, data = fed.to(dtype)
         return valued(field, kind, (), None, data)
     if fed is None or not fed.shape:
-        raise TypeError(f"must be a Column, an array of labels or a number (got {short(given)})")
+        raise TypeError(
+            "must be a Column, which a uri with begins and a shape makes, an array of labels or a "
+            f"number (got {short(given)})"
+        )
     return valued(field, fed.dtype, fed.shape[1:], fed.shape[0], dense(fed), fed.itemsize)
 
 
@@ -316,7 +331,8 @@ def listed(name: str, given: list[Any], letter: str) -> array.array[int]:
         return array.array(letter, given)
     except (TypeError, OverflowError):
         low, high = LIMITS[letter]
-        return array.array(letter, [_border.whole(name, each, low, high) for each in given])
+        each_of = f"each of {name}"
+        return array.array(letter, [_border.whole(each_of, each, low, high) for each in given])
 
 
 def address_of(data: Any) -> int:

@@ -13,7 +13,7 @@ import ctypes
 import itertools
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from wavetrain import _native
@@ -286,6 +286,10 @@ class Window:
             *(*fed.shape, *fed.strides, fed.event.handle if fed.event else 0),
         )
         return tensor
+
+    def names(self) -> Iterable[str]:
+        """The uris of what was pulled."""
+        return self.uris if self.table is None else [*itertools.chain(*self.table.uris())]
 
     def keep(self, uri: str) -> tuple[int, int, Any]:
         text = ctypes.create_string_buffer(uri.encode())

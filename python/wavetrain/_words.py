@@ -68,12 +68,25 @@ SOURCE = {
 }
 BATCH = {
     "tags": "give batch.info.tags",
+    "tag": "give batch.info.tags",
+    **dict.fromkeys(("data", "tensor", "array"), "give batch.torch() or batch.numpy()"),
     "statuses": "give batch.info.statuses",
     "device": "give batch.info.device",
     **dict.fromkeys(("to", "cuda", "cpu", "float"), "give batch.torch(), which has it"),
     **dict.fromkeys(("mean", "sum", "astype", "copy"), "give batch.numpy(), which has it"),
 }
+PIPELINE_HAS = {
+    **dict.fromkeys(("next", "get", "get_batch", "get_next", "pull", "fetch"), "give pop()"),
+    **dict.fromkeys(("put", "add", "submit", "append", "enqueue", "feed"), "give push(samples)"),
+    **dict.fromkeys(("stop", "shutdown", "terminate", "join", "end"), "give close()"),
+    "read": "wavetrain.reader().read(uri, box) reads one box",
+}
 PACKAGE = {
+    **dict.fromkeys(
+        ("open", "open_array", "load", "imread", "read"),
+        "wavetrain.reader().read(uri, box) reads one box, Pipeline and DataLoader batches",
+    ),
+    "Dataset": "DataLoader takes any object with len(dataset) and dataset[index], a Sample",
     "random_split": "wavetrain.epoch.split(len(dataset), fractions) gives parts of a data set as "
     "samplers, and stratify parts with the same share of each label",
     **{
@@ -110,6 +123,10 @@ def knows(others: Mapping[str, str]) -> Callable[[type[Class]], type[Class]]:
 
         @functools.wraps(made)
         def init(self: Any, *arguments: Any, **named: Any) -> None:
+            if len(arguments) >= code.co_argcount:
+                most = code.co_argcount - 1
+                taken = f"{most} values without a name" if most else "names alone"
+                raise TypeError(f"{of.__name__} takes {taken}: give {known[most]}=..")
             if not names.issuperset(named):
                 name = next(name for name in named if name not in names)
                 fix = fix_of(name, known, others, of.__name__)

@@ -255,7 +255,7 @@ class Epoch:
         self.shuffle = _border.flag("shuffle", shuffle)
         self.chunk_shuffle = chunk_shuffle
         self.world = _border.whole("world", world, 1, U32_MAX)
-        self.rank = _border.whole("rank", rank, 0, self.world - 1)
+        self.rank = _border.below("rank", rank, "world", self.world)
         self.is_batch_given = batch is not None  # else a DataLoader says
         self.batch = 1 if batch is None else _border.whole("batch", batch, 1, U32_MAX)
         self.by_batch = _border.flag("by_batch", by_batch)

@@ -64,7 +64,7 @@ class Split:
 
     def tile(self, rank: int, k: int = 0) -> Rows:
         """The k-th tile of a rank."""
-        rank = _border.whole("rank", rank, 0, self.world - 1)
+        rank = _border.below("rank", rank, "world", self.world)
         k = _border.whole("k", k, 0, self.per_rank - 1)
         begin = min((k * self.world + rank) * self.tile_rows, self.rows)
         return slice(begin, min(begin + self.tile_rows, self.rows))

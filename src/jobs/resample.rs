@@ -37,7 +37,7 @@ pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
 fn part_of(shared: &Shared, piece: &ResamplePiece) -> Part {
     let field = shared.box_record(piece.slot, piece.number).field;
     let resampled = shared.resampled(piece.slot, piece.number);
-    resampled.pieces(shared, field).part(piece.piece)
+    shared.pieces(resampled, field).part(piece.piece)
 }
 
 /// Does a piece.
@@ -78,7 +78,7 @@ fn resample(
     let (slot, number) = (piece.slot, piece.number);
     let resampled = shared.resampled(slot, number);
     let field = shared.field(source.field);
-    let cut = resampled.pieces(shared, source.field);
+    let cut = shared.pieces(resampled, source.field);
     let part = &cut.part(piece.piece);
     let first = resampled.first + part.target(&resampled.layout);
     let packed = slab.is_some().then(|| Packed::new(field, &resampled.layout, part, first));

@@ -4,11 +4,28 @@
 //! workers, batches that miss one box less. `resampling` has the memory.
 
 use crate::base::indexes::{BatchSlot, WaveIndex};
-use crate::device::SlabPart;
+use crate::device::{DATA_ALIGN, SlabPart};
+use crate::resample::Cut;
 use crate::state::State;
 use crate::state::resampling::{Progress, ResamplePiece, Resampled, Resampling};
 use crate::state::shared::Shared;
 use crate::wave::ChunkTask;
+
+/// Most places that a worker resamples at a time: some hundred microseconds of work.
+const PIECE_PLACES: u64 = 1 << 15;
+
+impl Shared {
+    /// The places of a box in pieces, for workers, if it goes to a field. A piece fits into an empty
+    /// slab.
+    pub fn pieces(&self, resampled: &Resampled, field: u32) -> Cut {
+        let bytes = u64::from(self.field(field).dtype_bytes);
+        let most = match self.engine() {
+            None => PIECE_PLACES,
+            Some(_) => PIECE_PLACES.min((self.geometry.device.data_bytes - DATA_ALIGN) / bytes),
+        };
+        Cut::new(&resampled.map, &resampled.layout, most)
+    }
+}
 
 impl State {
     /// Takes staging for box `number` of the batch in a slot; false until others are over. The
@@ -24,7 +41,8 @@ impl State {
         let Some(first) = place else { return false };
         resampled.place = (first, bytes);
         let field = shared.box_record(slot, number).field;
-        let (row, pieces) = (shared.box_row(slot, number), resampled.pieces(shared, field).count());
+        let (row, pieces) =
+            (shared.box_row(slot, number), shared.pieces(&resampled, field).count());
         self.resampling.progress[row] =
             Progress { slot, number, shares: 1, next: 0, pieces, left: pieces };
         self.resampling.boxes.write(row, resampled);

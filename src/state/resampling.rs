@@ -17,18 +17,13 @@ use crate::base::cache::Fifo;
 use crate::base::indexes::BatchSlot;
 use crate::base::limits::{BUFFER_ALIGN, ELEMENT_BYTES_MAX, RANK_MAX};
 use crate::batch::slots::Slots;
-use crate::device::DATA_ALIGN;
 use crate::records::{BoxShape, Dtype};
-use crate::resample::{Cut, Layout, Map};
+use crate::resample::{Layout, Map};
 use crate::setup::settings::Settings;
 use crate::state::scratch::Holds;
-use crate::state::shared::Shared;
 
 /// Most boxes that are in the staging at a time.
 const BOXES_MAX: u64 = 1024;
-
-/// Most places that a worker resamples at a time: some hundred microseconds of work.
-const PIECE_PLACES: u64 = 1 << 15;
 
 /// A box whose voxels are gathered, and the way from there to its field.
 #[derive(Clone, Debug)]
@@ -72,16 +67,6 @@ impl Resampled {
     /// Bytes of its voxels.
     pub fn bytes(&self) -> u64 {
         self.layout.elements() * u64::from(self.source.1)
-    }
-
-    /// Its places in pieces, for workers, if it goes to a field. A piece fits into an empty slab.
-    pub fn pieces(&self, shared: &Shared, field: u32) -> Cut {
-        let bytes = u64::from(shared.field(field).dtype_bytes);
-        let most = match shared.engine() {
-            None => PIECE_PLACES,
-            Some(_) => PIECE_PLACES.min((shared.geometry.device.data_bytes - DATA_ALIGN) / bytes),
-        };
-        Cut::new(&self.map, &self.layout, most)
     }
 }
 

@@ -1008,7 +1008,7 @@ def test_a_loader_that_is_dropped_ends_at_once(cube):
         ({"tail": "pad", "sampler": Epoch(3)}, "tail and an Epoch as sampler are both given"),
         ({"seed": -1}, "seed must be >= 0"),
         ({"world": 0}, "world must be >= 1"),
-        ({"rank": 2, "world": 2}, "rank must be <= 1"),
+        ({"rank": 2, "world": 2}, "rank must be below world, which is 2"),
         ({"transforms": 5}, "transforms[0] must be callable"),
         ({"transforms": [len, None]}, "transforms[1] must be callable"),
         ({"sampler": iter([1])}, "sampler must be numbers of samples that can be iterated anew"),

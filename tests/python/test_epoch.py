@@ -346,7 +346,7 @@ def test_an_epoch_costs_between_its_chunks_and_those_of_its_windows():
         (lambda: Epoch([1, 2]), "give a list of numbers as Subset(numbers)"),
         (lambda: Epoch(5, -1), "seed must be >= 0"),
         (lambda: Epoch(5, shuffle=2), "shuffle must be True or False"),
-        (lambda: Epoch(5, rank=1), "rank must be <= 0"),
+        (lambda: Epoch(5, rank=1), "rank must be below world, which is 1"),
         (lambda: Epoch(5, world=0), "world must be >= 1"),
         (lambda: Epoch(5, batch=0), "batch must be >= 1"),
         (lambda: Epoch(5, world=2**32 - 1, batch=2**32 - 1), "world * batch must be <= "),

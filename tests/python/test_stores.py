@@ -110,10 +110,6 @@ def test_the_store_of_an_array_is_found(store, pipeline):
     assert wavetrain.array_info(array).shape == array.shape
     with wavetrain.Reader(fit=[array]) as reader:
         numpy.testing.assert_array_equal(reader.read(array), array[...])
-    samples = [wavetrain.Sample(array, [(0, EDGE)] * 3)]
-    with wavetrain.DataLoader(samples, 1, fit=[array]) as loader:
-        (batch,) = [batch.numpy().copy() for batch in loader]
-    numpy.testing.assert_array_equal(batch[0], array[:EDGE, :EDGE, :EDGE])
 
 
 def test_a_key_that_a_store_does_not_have_is_the_fill_value(store):
@@ -232,12 +228,6 @@ def test_two_stores_are_told_apart(pipeline):
     assert pipeline(fit=[first, zarr.open_array(first.store, path="deep/a")])
 
 
-def test_an_array_whose_store_is_not_given_is_refused_with_the_way_out(pipeline):
-    array = written(zarr.storage.MemoryStore())
-    with pytest.raises(wavetrain.Unsupported, match=r"give files=wavetrain\.store\(\.\.\)"):
-        pipeline().push([wavetrain.Sample(array, [(0, EDGE)] * 3)])
-
-
 def test_what_is_no_store_is_refused(tmp_path):
     for wrong in (None, "memory://", {}, tmp_path, object()):
         with pytest.raises(TypeError, match=r"^store must be a Store of zarr-python 3"):
@@ -290,7 +280,7 @@ def test_a_forked_process_reads_anew_or_is_refused(tmp_path):
     """
     for make in (memory_store, zip_store, fsspec_store):
         assert run_program(program, make.__name__, tmp_path).stdout == "True True True\n"
-    for make in (object_store, wrapped_store):
+    for make in (object_store, icechunk_store, wrapped_store):
         said = run_program(program, make.__name__, tmp_path).stdout
         is_refused = "RuntimeError" in said and "cannot be used in a forked process" in said
         assert is_refused or said == "skipped\n", said

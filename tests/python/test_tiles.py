@@ -72,7 +72,7 @@ def test_a_tile_is_taken_as_a_box():
         (lambda: Split(5, 0), "world must be >= 1"),
         (lambda: Split(5, 2, 0), "per_rank must be >= 1"),
         (lambda: Split(5, 2, 1, 0), "unit must be >= 1"),
-        (lambda: Split(5, 2).tile(2), "rank must be <= 1"),
+        (lambda: Split(5, 2).tile(2), "rank must be below world, which is 2"),
         (lambda: Split(5, 2).tile(0, 1), "k must be <= 0"),
         (lambda: list(cut(slice(3, 9), [4, 4])), "rows end at 9, but the files have 1 less"),
         (lambda: list(cut(slice(None), [4])), "rows.stop must be a whole number"),
