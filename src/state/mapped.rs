@@ -15,8 +15,8 @@ use crate::wave::ChunkTask;
 const PIECE_PLACES: u64 = 1 << 15;
 
 impl Shared {
-    /// The places of a box in pieces, for workers, if it goes to a field. A piece fits into an empty
-    /// slab.
+    /// The places of a box in pieces, for workers, if it goes to a field. A piece fits into a slab
+    /// that is empty.
     pub fn pieces(&self, resampled: &Resampled, field: u32) -> Cut {
         let bytes = u64::from(self.field(field).dtype_bytes);
         let most = match self.engine() {
