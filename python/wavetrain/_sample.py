@@ -98,7 +98,7 @@ class Box:
             made = None if is_stored(uri) else feed(self.only(uri, array))
             if made is None and array is not None:
                 raise TypeError(
-                    "array must be one, or a number: give numpy.asarray(..) of what is none (got "
+                    "array must be an array or a number: give numpy.asarray(..) of the values (got "
                     f"{short(array)})"
                 )
             keep(self, "uri", uri_of(uri, ARRAYS) if made is None else "")

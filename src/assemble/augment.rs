@@ -52,7 +52,7 @@ impl Scratch {
     pub const NEW: Scratch = Scratch { floats: [0; STRIP * 4], pattern: None };
 }
 
-/// What a block takes while it is changed.
+/// The state of a block that is being changed.
 pub struct Strip<'s, 'a> {
     scratch: &'s mut Scratch,
     erasing: Option<Erasing<'a>>,
@@ -109,7 +109,7 @@ impl<'p> Part<'p> {
         self.first + (self.count - 1) * self.pitch + self.length
     }
 
-    /// Where it goes, in elements of `bytes` bytes.
+    /// The rows that it is written to, in elements of `bytes` bytes.
     fn rows<'c>(&self, claim: &'c mut Claim<'_>, bytes: u64) -> RowsMut<'c> {
         let (first, pitch) = self.to;
         claim.row_grid(first * bytes, self.length * bytes, self.count, pitch * bytes)
@@ -174,7 +174,7 @@ impl<'a> Change<'a> {
         self.augment.pad_goes_through()
     }
 
-    /// What a block takes while it is changed.
+    /// The state of a block that is being changed.
     pub fn strip<'s>(&self, block: &Block, scratch: &'s mut Scratch) -> Strip<'s, 'a> {
         // It is of the arithmetic of one box.
         scratch.pattern = None;
@@ -302,7 +302,7 @@ impl<'a> Change<'a> {
         let mut packed = RowsMut::packed(bytes, row_bytes);
         let noise = self.augment.noise();
         let one = self.channel_of(part.first, part.limit() - 1).filter(|_| noise.is_none());
-        // What is left to be done, the same for all.
+        // The steps that are left, the same for all.
         let mut steps = match (one, self.halves[0]) {
             (Some(channel), Some(pass)) if takes(&pass, &part.source) => {
                 stepped(

@@ -70,7 +70,7 @@ impl Case {
         words
     }
 
-    /// What becomes of a float at a place.
+    /// The float that one at a place becomes.
     fn expected(&self, x: f32, at: [u64; 3]) -> f32 {
         let channel = at[self.channel_axis as usize] as usize;
         let of = |table: &[f32]| table.get(if table.len() > 1 { channel } else { 0 }).copied();
@@ -113,7 +113,7 @@ fn changed(
         target_step: steps[axis],
     });
     let block = Block { axes: axes.collect(), source: first as u64, target: 0 };
-    // Where a cache line begins, with bytes around that have to stay.
+    // The field begins with a cache line; bytes around it have to stay.
     let mut memory = vec![0xA5; PLACES * bytes as usize + 256];
     let start = 64 + memory.as_ptr().align_offset(64);
     let target = &mut memory[start..][..PLACES * bytes as usize];

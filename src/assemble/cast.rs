@@ -181,7 +181,7 @@ impl Cast {
         let first_of_row = |row: usize| plane.first as isize + row as isize * pitch;
         let (is_swapped, source_bytes) = (self.is_swapped(plane), self.source_bytes as usize);
         let slow = self.gather[usize::from(is_swapped)];
-        // What is turned round: elements, or all bytes of words that are swapped, too.
+        // The unit that is turned round: elements, or all bytes of words that are swapped, too.
         let unit = match is_swapped {
             _ if step != -(source_bytes as isize) => 0,
             false => source_bytes,

@@ -29,7 +29,7 @@ pub struct Layout<'a> {
 pub type Range = (u64, u64);
 
 impl<'a> Layout<'a> {
-    /// Of a field of `extents`.
+    /// The layout of a field of `extents`.
     pub fn new(extents: &'a [u64], bytes: u64) -> Layout<'a> {
         let (mut strides, mut stride) = ([1; RANK_MAX], 1);
         for axis in (0..extents.len()).rev() {
@@ -53,7 +53,7 @@ impl<'a> Layout<'a> {
             let (stride, place) = (self.strides[axis], rest / self.strides[axis]);
             rest %= stride;
             let (first, limit) = range(axis);
-            // Of axes with one distance all but one have one place.
+            // All axes of one distance but one have one place.
             let mut axes = part.axes.iter_mut();
             let along = axes.find(|along| {
                 along.length > 1 && along.target_step == stride * self.bytes && *extent > 1
@@ -74,7 +74,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// What is erased of a block.
+/// The boxes that are erased in a block.
 pub struct Erasing<'a> {
     layout: Layout<'a>,
     channel_axis: usize,

@@ -42,7 +42,7 @@ pub struct Target<'a> {
     pub sample: SampleBox<'a>,
     /// The field's bytes in the sample: row-major, in elements of the field.
     pub claim: Claim<'a>,
-    /// What is done to its elements, and where; None if they are cast alone.
+    /// The change of its elements, and memory for that; None if they are cast alone.
     pub change: Option<(Change<'a>, &'a mut Scratch)>,
 }
 

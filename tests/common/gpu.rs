@@ -38,6 +38,17 @@ pub fn places(scratch: &Scratch, name: &str, is_zstd: bool) -> String {
     places_without(scratch, name, is_zstd, |_| false)
 }
 
+/// The same of zstd chunks, of which the first chunk of the first shard is damaged.
+pub fn damaged(scratch: &Scratch) -> String {
+    let uri = places(scratch, "damaged", true);
+    let shard = std::path::Path::new(&uri).join("c/0/0");
+    let mut bytes = std::fs::read(&shard).unwrap();
+    // Its magic number.
+    bytes[..4].fill(0xEE);
+    std::fs::write(&shard, bytes).unwrap();
+    uri
+}
+
 /// The same without some chunks, which read as 7.
 pub fn places_without(
     scratch: &Scratch,

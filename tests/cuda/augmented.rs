@@ -205,12 +205,7 @@ fn every_way_to_work_gives_the_bits_of_the_host() {
 fn a_sample_that_fails_is_filled_and_the_others_are_changed() {
     let Some(simulator) = Simulator::take() else { return };
     let scratch = Scratch::new();
-    let uri = places(&scratch, "damaged", true);
-    let shard = std::path::Path::new(&uri).join("c/0/0");
-    let mut bytes = std::fs::read(&shard).unwrap();
-    // The magic number of the first chunk.
-    bytes[..4].fill(0xEE);
-    std::fs::write(&shard, bytes).unwrap();
+    let uri = damaged(&scratch);
     let scene = Scene::any(uri, BATCHES * SAMPLES);
     for device_decode in [DECODE_OFF, DECODE_ON] {
         let config = config(&simulator, Dtype::F32);

@@ -342,12 +342,7 @@ fn levels_of_an_image_are_resampled_for_a_device() {
 fn a_sample_that_fails_is_filled_and_its_neighbours_are_resampled() {
     let Some(simulator) = Simulator::take() else { return };
     let scratch = Scratch::new();
-    let uri = places(&scratch, "damaged", true);
-    let shard = std::path::Path::new(&uri).join("c/0/0");
-    let mut bytes = std::fs::read(&shard).unwrap();
-    // The magic number of the first chunk.
-    bytes[..4].fill(0xEE);
-    std::fs::write(&shard, bytes).unwrap();
+    let uri = damaged(&scratch);
     let array = Array { uri, shape: vec![EDGE; 2], dtype: Dtype::U16, chunk_bytes: CHUNK_BYTES };
     let mut dice = Dice(0x0FED_CBA9_8765_4321);
     let draw = |_| Scene::draw(&mut dice, &array, Dtype::F32);

@@ -271,7 +271,7 @@ def test_what_cannot_be_fed_is_refused_by_name():
     refused("aabb must have an item per axis of the array, 0", Box, 5, [(0, 1)])
     refused("aabb must", Box, LARGE, 5)
     refused("uri and array are both given", Box, "a", [], array=LARGE)
-    refused("array must be one, or a number", Box, array="a")
+    refused("array must be an array or a number", Box, array="a")
     refused("aabb must", Box, "a")
 
 

@@ -50,7 +50,7 @@ const AXES: [usize; RANK_MAX] = {
     axes
 };
 
-/// What boxes have beside their places.
+/// Members of boxes next to their places.
 #[derive(Clone, Copy, Default)]
 pub struct Change {
     augment: Option<Augmentation<'static>>,

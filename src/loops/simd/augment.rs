@@ -112,7 +112,7 @@ inlined! {
     fn stepped[S: FloatSource](lanes: Lanes, from: *const u8, mask: __mmask16) -> __m512 {
         let x = _mm512_permutexvar_ps(lanes.order, S::floats::<Avx512, false>(from, mask));
         let x = _mm512_add_ps(_mm512_mul_ps(x, lanes.scale), lanes.bias);
-        // Where one is a NaN, the second is taken.
+        // If one is a NaN, the second is taken.
         let x = _mm512_min_ps(lanes.high, _mm512_max_ps(lanes.low, x));
         _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x), lanes.nan)
     }
