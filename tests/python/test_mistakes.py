@@ -50,7 +50,7 @@ CALLS = [
     (lambda: wavetrain.Sample(BOX, "a"), "uri must be a str, a path or a zarr.Array (got [(0, 8)"),
     (lambda: wavetrain.Sample("a", BOX, tag="x"), "tag must be a whole number (got 'x')"),
     (lambda: wavetrain.Sample(boxes=[("a", BOX)]), "boxes[0] must be a wavetrain.Box (got ('a'"),
-    (lambda: wavetrain.Box(array="x"), "give numpy.asarray(..) of what is none (got 'x')"),
+    (lambda: wavetrain.Box(array="x"), "give numpy.asarray(..) of the values (got 'x')"),
     (lambda: wavetrain.Box([1, 2]), "(give numpy.asarray(..) of what is none) or a number (got"),
     (lambda: wavetrain.Box("a", BOX, at=3), "at must be a sequence, an item per axis (got 3)"),
     (lambda: wavetrain.Box("a", BOX, augment={}), "augment must be a wavetrain.Augment (got {})"),
