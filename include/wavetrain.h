@@ -1329,8 +1329,8 @@ typedef struct wavetrain_config {
     /* Batches that are filled, ready or held at a time. Chunks of later ones are read as well
      * while reads have to be waited for. 1 to 64. [3] */
     uint32_t n_batch_slots;
-    /* Largest decoded chunk: a larger one is BUDGET at pop, unless it is a file that nothing
-     * compresses, of which only parts are read. 1 to 2 GiB. [16 MiB] */
+    /* Largest decoded chunk: a larger one is BUDGET at pop, unless nothing compresses or checks
+     * it, so that only parts of it are read. 1 to 2 GiB. [16 MiB] */
     uint64_t max_chunk_uncompressed_bytes;
     /* Largest read that neighbouring reads are merged to; a single chunk may be larger. 1 to
      * 4,294,967,295. [4 MiB] */

@@ -1,7 +1,7 @@
 //! Failures of chunks and samples, and of the device.
 
 use crate::base::indexes::{ArraySlot, WaveIndex};
-use crate::base::limits::{FILE_KEY_BYTES, RANK_MAX};
+use crate::base::limits::FILE_KEY_BYTES;
 use crate::base::status::{Failure, Status, Why};
 use crate::base::text::{List, Tail, Text};
 use crate::cuda::Fault;
@@ -9,7 +9,7 @@ use crate::fail;
 use crate::os::sink::Level;
 use crate::os::store::Path;
 use crate::read::SHOWN_BYTES;
-use crate::records::{ArrayRecord, Destination, file_and_chunk};
+use crate::records::{ArrayRecord, Destination};
 use crate::source::zarr::write_file_key;
 use crate::state::State;
 use crate::state::lock::{Condition, Lock};
@@ -117,23 +117,6 @@ pub fn fail_samples(lock: &Lock, wave: WaveIndex, task: &ChunkTask, failure: &Fa
     }
 }
 
-/// Coordinates of a chunk in the chunk grid of the whole array.
-pub fn chunk_coordinates(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; RANK_MAX] {
-    let axes = record.axes();
-    let (files, mut chunks) = file_and_chunk(record, file, chunk);
-    if record.is_cut {
-        return files;
-    }
-    for axis in 0..axes {
-        // Chunks of shards divide the array evenly, whatever the shards are.
-        chunks[axis] += match record.shard_levels {
-            0 => files[axis],
-            _ => record.file_cell(axis, files[axis]).first / record.chunk_shape[axis],
-        };
-    }
-    chunks
-}
-
 /// Name of a file in its array: "c/0/3".
 pub fn file_key(record: &ArrayRecord, file: u64) -> Text<FILE_KEY_BYTES> {
     let mut key = Text::new();
@@ -160,7 +143,7 @@ pub fn chunk_failure(
         text.fail(status, format_args!("elements {low} to {last}: {why}"));
         return sample_failure(shared, array, status, &text);
     }
-    let coordinates = chunk_coordinates(record, file, chunk);
+    let coordinates = record.stored_coordinates(file, chunk);
     let coordinates = &coordinates[..record.axes()];
     let uri = shared.array_uri(array);
     let mut failure = Failure::new(status);

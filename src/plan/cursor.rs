@@ -106,12 +106,10 @@ impl Cursor {
     pub fn part(&self, record: &ArrayRecord) -> Part {
         let mut part = Part::NONE;
         for axis in 0..record.axes() {
-            // A file that is one chunk may be smaller than the largest chunk of the array.
             let file = record.file_cell(axis, self.file[axis]);
-            let edge = record.chunk_shape[axis].min(file.edge);
-            let start = file.first + u64::from(self.chunk[axis]) * edge;
-            // Of numbered files each may end within a chunk.
-            let behind = (start + edge).min(file.first + file.edge);
+            let chunk = record.chunk_cell(axis, file.edge, u64::from(self.chunk[axis]));
+            let start = file.first + chunk.first;
+            let behind = start + chunk.edge;
             let step = u64::from(self.reach.step[axis]);
             let (low, limit) = (self.reach.next(axis, start), self.reach.hi[axis].min(behind));
             // Elements behind the last one that is read.
@@ -163,14 +161,14 @@ impl Cursor {
     fn first_chunk(&self, record: &ArrayRecord, axis: usize) -> u32 {
         let file = record.file_cell(axis, self.file[axis]);
         let first = self.reach.next(axis, file.first);
-        ((first - file.first) / record.chunk_shape[axis]) as u32
+        record.chunk_at(axis, first - file.first) as u32
     }
 
     /// The next chunk of the current file.
     fn next_chunk(&self, record: &ArrayRecord, axis: usize) -> Option<u32> {
         let file = record.file_cell(axis, self.file[axis]);
-        let edge = record.chunk_shape[axis];
-        let behind = file.first + (u64::from(self.chunk[axis]) + 1) * edge;
+        let chunk = record.chunk_cell(axis, file.edge, u64::from(self.chunk[axis]));
+        let behind = file.first + chunk.first + chunk.edge;
         let limit = self.reach.hi[axis].min(file.first + file.edge);
         if behind >= limit {
             return None;
@@ -179,7 +177,7 @@ impl Cursor {
             return Some(self.chunk[axis] + 1);
         }
         let next = self.reach.next(axis, behind);
-        (next < limit).then(|| ((next - file.first) / edge) as u32)
+        (next < limit).then(|| record.chunk_at(axis, next - file.first) as u32)
     }
 
     fn set_position(&mut self, record: &ArrayRecord) {
@@ -192,9 +190,7 @@ impl Cursor {
     /// The position after a step inside a file.
     fn set_chunk(&mut self, record: &ArrayRecord) {
         self.position.1 = (0..record.axes()).fold(0, |linear, axis| {
-            let file = record.file_cell(axis, self.file[axis]);
-            // A file that is one chunk may be smaller than the largest chunk of the array.
-            let count = file.edge.div_ceil(record.chunk_shape[axis].min(file.edge));
+            let count = record.chunks_along(axis, record.file_cell(axis, self.file[axis]).edge);
             linear * count + u64::from(self.chunk[axis])
         });
     }
@@ -313,12 +309,22 @@ pub(super) mod tests {
         record
     }
 
+    /// The same array, with chunks that are parts of those, of at most these extents.
+    fn cut(mut record: ArrayRecord, part: &[u64]) -> ArrayRecord {
+        record.shard_shape[record.shard_levels as usize] = record.chunk_shape;
+        record.is_cut = true;
+        for (edge, part) in record.chunk_shape.iter_mut().zip(part) {
+            *edge = (*edge).min(*part);
+        }
+        record
+    }
+
     /// File, chunk in the file, and place in the chunk of one voxel, by counting along each axis;
-    /// and the extents of the chunk.
+    /// and the extents of the stored chunk.
     fn place(
         edges: &[Vec<u64>],
         shape: &[u64],
-        chunk: Option<&[u64]>,
+        (chunk, part): (Option<&[u64]>, Option<&[u64]>),
         at: &[u64],
     ) -> ((u64, u64), Vec<u64>, Vec<u64>) {
         let (mut position, mut inside, mut extents) = ((0, 0), Vec::new(), Vec::new());
@@ -334,10 +340,12 @@ pub(super) mod tests {
                 files += 1;
             }
             let edge = chunk.map_or(edges[axis][file], |chunk| chunk[axis]);
-            let from = at[axis] - first;
+            let (from, part) = (at[axis] - first, part.map_or(edge, |part| part[axis]));
+            let (parts, stored) = (edge.div_ceil(part), from / edge);
             position.0 = position.0 * files as u64 + file as u64;
-            position.1 = position.1 * (edges[axis][file] / edge) + from / edge;
-            inside.push(from % edge);
+            position.1 *= edges[axis][file] / edge * parts;
+            position.1 += stored * parts + from % edge / part;
+            inside.push(from % edge % part);
             extents.push(edge);
         }
         (position, inside, extents)
@@ -355,6 +363,19 @@ pub(super) mod tests {
         }
     }
 
+    /// One to five files along each axis, of one to four chunks or elements.
+    fn random_edges(
+        axes: usize,
+        chunk: Option<&[u64]>,
+        random: &mut impl FnMut(u64) -> u64,
+    ) -> Vec<Vec<u64>> {
+        let mut edges = |axis: usize| -> Vec<u64> {
+            let unit = chunk.map_or(1, |chunk| chunk[axis]);
+            (0..1 + random(5)).map(|_| unit * (1 + random(4))).collect()
+        };
+        (0..axes).map(&mut edges).collect()
+    }
+
     #[test]
     fn a_cursor_over_random_edges_visits_every_voxel_in_its_place() {
         let mut state = 11u64;
@@ -362,20 +383,19 @@ pub(super) mod tests {
             state = crate::base::cache::hash_words(&[state]);
             state % limit
         };
-        let (mut sharded, mut several) = (0, 0);
-        for _ in 0..400 {
+        let (mut sharded, mut several, mut parted) = (0, 0, 0);
+        for _ in 0..800 {
             let axes = 1 + random(4) as usize;
             let is_sharded = random(2) == 0;
             let chunk: Vec<u64> = (0..axes).map(|_| 1 + random(3)).collect();
             let chunk = is_sharded.then_some(&chunk[..]);
-            let edges: Vec<Vec<u64>> = (0..axes)
-                .map(|axis| {
-                    let unit = chunk.map_or(1, |chunk| chunk[axis]);
-                    (0..1 + random(5)).map(|_| unit * (1 + random(4))).collect()
-                })
-                .collect();
+            let edges = random_edges(axes, chunk, &mut random);
             let shape: Vec<u64> = edges.iter().map(|list| 1 + random(list.iter().sum())).collect();
+            let part: Vec<u64> = (0..axes).map(|_| 1 + random(4)).collect();
+            let is_cut = random(2) == 0;
+            let part = is_cut.then_some(&part[..]);
             let record = rectilinear(&edges, &shape, chunk);
+            let record = part.map_or(record.clone(), |part| cut(record, part));
             let (mut lo, mut hi) = (Vec::new(), Vec::new());
             for extent in &shape {
                 lo.push(random(*extent));
@@ -384,7 +404,7 @@ pub(super) mod tests {
             // For each chunk: the part that the box has of it, and its bytes.
             let mut expected = std::collections::BTreeMap::new();
             voxels(&lo, &hi, |at| {
-                let (position, inside, extents) = place(&edges, &shape, chunk, at);
+                let (position, inside, extents) = place(&edges, &shape, (chunk, part), at);
                 let entry = expected.entry(position).or_insert((Part::NONE, (u64::MAX, 0)));
                 let byte = inside.iter().zip(&extents).fold(0, |at, (i, e)| at * e + i);
                 entry.1 = (entry.1.0.min(byte), entry.1.1.max(byte + 1));
@@ -398,8 +418,10 @@ pub(super) mod tests {
             for (position, (part, (first, limit))) in &expected {
                 assert_eq!(cursor.position(), *position);
                 assert_eq!(cursor.part(&record), *part);
-                let mut own = None;
+                let (mut own, mut of_chunk) = (None, None);
                 let need = part.need(record.of_file(position.0, &mut own));
+                let cell = record.of_chunk(*position, &mut of_chunk).chunk_shape;
+                assert!((0..axes).all(|axis| part.high[axis] <= cell[axis]));
                 assert_eq!((need.span.first, need.span.limit), (*first, *limit));
                 files.insert(position.0);
                 let is_last = Some(position) == expected.keys().last();
@@ -411,7 +433,8 @@ pub(super) mod tests {
             );
             sharded += is_sharded as u32;
             several += (files.len() > 1) as u32;
+            parted += (is_cut && is_sharded) as u32;
         }
-        assert!(sharded > 100 && several > 100, "{sharded} {several}");
+        assert!(sharded > 200 && several > 200 && parted > 100, "{sharded} {several} {parted}");
     }
 }

@@ -151,7 +151,8 @@ pub fn page_of_entry(entry: u64) -> (u64, usize) {
     (entry / per_page, (entry % per_page) as usize)
 }
 
-/// The entries of chunk number `chunk` of a file, outermost level first; 0 past the levels.
+/// The entries of chunk number `chunk` of a file, whose record this is, outermost level first; 0
+/// past the levels.
 ///
 /// `chunk` counts the chunks of the file row-major in array order, whatever shards they are in. The
 /// index of a level counts its cells row-major in the level's axis order.
@@ -163,21 +164,23 @@ pub fn entry_numbers(record: &ArrayRecord, chunk: u64) -> [u64; SHARD_LEVELS_MAX
     let levels = record.shard_levels as usize;
     assert!(0 < levels && levels <= SHARD_LEVELS_MAX);
     let mut entries = [0; SHARD_LEVELS_MAX];
-    if levels == 1 && record.axis_order[0] == IN_ORDER {
+    if levels == 1 && record.axis_order[0] == IN_ORDER && !record.is_cut {
         entries[0] = chunk;
         return entries;
     }
     let axes = record.axes();
-    let mut at = [0; RANK_MAX];
+    let (file, mut at) = (&record.shard_shape[0], [0; RANK_MAX]);
     coordinates_from_linear(chunk, &record.chunk_counts()[..axes], &mut at[..axes]);
+    for axis in 0..axes {
+        at[axis] = record.chunk_cell(axis, file[axis], at[axis]).first;
+    }
     for (level, entry) in entries[..levels].iter_mut().enumerate() {
         let (shard, cell) = (&record.shard_shape[level], cell_shape(record, level as u32));
         let (mut cells, mut counts) = ([0; RANK_MAX], [1; RANK_MAX]);
         for (place, axis) in record.axis_order[level][..axes].iter().enumerate() {
             let axis = usize::from(*axis);
-            let chunks = cell[axis] / record.chunk_shape[axis];
-            cells[place] = at[axis] / chunks;
-            at[axis] %= chunks;
+            cells[place] = at[axis] / cell[axis];
+            at[axis] %= cell[axis];
             counts[place] = shard[axis] / cell[axis];
         }
         *entry = linear_from_coordinates(&cells[..axes], &counts[..axes]);
@@ -197,12 +200,13 @@ pub fn entry_count(record: &ArrayRecord, level: u32) -> Option<u64> {
     product(&counts[..record.axes()])
 }
 
-/// Extents of what one entry of level `level` stands for: a shard of the next level or a chunk.
+/// Extents of the thing that one entry of level `level` is of: a shard of the next level, or a
+/// chunk as it is stored.
 fn cell_shape(record: &ArrayRecord, level: u32) -> &[u64; RANK_MAX] {
     if level + 1 < record.shard_levels {
         &record.shard_shape[level as usize + 1]
     } else {
-        &record.chunk_shape
+        record.stored_shape()
     }
 }
 
@@ -219,7 +223,7 @@ impl EntryBytes {
     /// The rule for entries of level `level`.
     pub fn find(record: &ArrayRecord, level: u32) -> EntryBytes {
         assert!(level < record.shard_levels);
-        let exact = record.encoded_bytes(record.codecs.len());
+        let exact = record.stored_bytes();
         if level + 1 == record.shard_levels {
             return match exact {
                 Some(bytes) => EntryBytes::Exactly(bytes),

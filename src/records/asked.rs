@@ -42,8 +42,8 @@ impl ArrayRecord {
         (file, chunk): (u64, u64),
         own: &'a mut Option<ArrayRecord>,
     ) -> &'a ArrayRecord {
-        if self.is_in_parts() {
-            return own.insert(self.with_rows_of(file, chunk));
+        if self.is_in_parts() || self.is_cut {
+            return own.insert(self.with_cells_of(file, chunk));
         }
         match self.origin.numbers_elements {
             true => own.insert(self.with_elements(file, chunk)),

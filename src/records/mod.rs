@@ -13,6 +13,7 @@ mod asked;
 mod augment;
 mod boxes;
 mod codec;
+mod cut;
 mod dtype;
 mod fed;
 mod flat;
@@ -34,6 +35,7 @@ pub use boxes::{
 pub use codec::{
     CODECS, Codec, CodecChain, CodecName, CodecRow, Filter, Line, Number, Sum, SumKind, Types,
 };
+pub use cut::chunk_origin;
 pub use dtype::{DTYPES, Dtype};
 pub use fed::{DeviceMemory, Fed, FedData, VALUE_BYTES};
 pub use flat::{HOOK_PREFIX, RAW_PREFIX, flat_path};
@@ -163,8 +165,9 @@ pub struct ArrayRecord {
     pub chunk_bytes: u64,
     /// 0: a file is a chunk. 1: a file is a shard of chunks. 2: a shard of shards.
     pub shard_levels: u32,
-    /// Extents of the shards, outermost first; the outermost is a file, the largest one.
-    pub shard_shape: [[u64; RANK_MAX]; SHARD_LEVELS_MAX],
+    /// Extents of the shards, outermost first; the outermost is a file, the largest one. Those of a
+    /// stored chunk that `is_cut` follow.
+    pub shard_shape: [[u64; RANK_MAX]; SHARD_LEVELS_MAX + 1],
     /// Index of each shard level.
     pub index: [IndexLayout; SHARD_LEVELS_MAX],
     /// Transposes: the axes as the index of each shard level counts its entries, and, after those,
@@ -189,8 +192,8 @@ pub struct ArrayRecord {
     pub parts: &'static [Part],
     /// Digits of the numbers of such files, at least; 0 of other arrays.
     pub part_digits: u32,
-    /// A file is one chunk of the store, of which the chunks here are parts, as of a flat file; its
-    /// extents are in `shard_shape`.
+    /// The chunks here are parts of those of the store: strides are those of a stored chunk, its
+    /// extents are in `shard_shape`. The last of its parts may be smaller than `chunk_shape`.
     pub is_cut: bool,
     /// The owner of its elements.
     pub origin: Origin,
@@ -217,7 +220,7 @@ impl ArrayRecord {
         chunk_strides: [0; RANK_MAX],
         chunk_bytes: 1,
         shard_levels: 0,
-        shard_shape: [[1; RANK_MAX]; SHARD_LEVELS_MAX],
+        shard_shape: [[1; RANK_MAX]; SHARD_LEVELS_MAX + 1],
         index: [IndexLayout { at_start: false, has_crc: true, byte_order: ByteOrder::Little };
             SHARD_LEVELS_MAX],
         axis_order: [IN_ORDER; SHARD_LEVELS_MAX + 1],
@@ -346,6 +349,11 @@ impl ArrayRecord {
             record.give_rows(edge(0));
         } else if self.shard_levels > 0 {
             record.shard_shape[0] = self.by_axis(&self.shard_shape[0], edge);
+        } else if self.is_cut {
+            record.shard_shape[0] = self.by_axis(&self.shard_shape[0], edge);
+            record.chunk_shape =
+                self.by_axis(&self.chunk_shape, |axis| self.chunk_shape[axis].min(edge(axis)));
+            record.lay_out(&record.shard_shape[0].clone());
         } else {
             record.chunk_shape = self.by_axis(&self.chunk_shape, edge);
             record.pack_chunk();
@@ -356,30 +364,25 @@ impl ArrayRecord {
     /// Sets the strides and the bytes of a chunk from its shape, row-major in its axis_order. The
     /// caller checked that a chunk has at most CHUNK_BYTES_MAX bytes.
     pub fn pack_chunk(&mut self) {
-        let axes = self.axes();
-        let order = self.axis_order[self.shard_levels as usize];
-        let mut stride = u64::from(self.dtype_bytes);
-        for axis in order[..axes].iter().rev().map(|axis| usize::from(*axis)) {
-            self.chunk_strides[axis] = stride as i64;
-            stride *= self.chunk_shape[axis];
-        }
-        self.chunk_bytes = stride;
+        let shape = self.chunk_shape;
+        self.lay_out(&shape);
+        let elements = shape[..self.axes()].iter().product::<u64>();
+        self.chunk_bytes = elements * u64::from(self.dtype_bytes);
     }
 
     /// Number of chunks in a file along each axis, those of all shards in it and past the array
     /// included.
     pub fn chunk_counts(&self) -> [u64; RANK_MAX] {
-        let count = |axis: usize| self.file_shape()[axis].div_ceil(self.chunk_shape[axis]);
-        self.by_axis(&[1; RANK_MAX], count)
+        self.by_axis(&[1; RANK_MAX], |axis| self.chunks_along(axis, self.file_shape()[axis]))
     }
 
     /// The same for the file at these coordinates of the file grid.
     pub fn chunk_counts_at(&self, file: &[u64; RANK_MAX]) -> [u64; RANK_MAX] {
-        if self.edges.is_empty() || self.shard_levels == 0 && !self.is_in_parts() {
+        if self.edges.is_empty() {
             return self.chunk_counts();
         }
         let edge = |axis: usize| self.file_cell(axis, file[axis]).edge;
-        self.by_axis(&[1; RANK_MAX], |axis| edge(axis).div_ceil(self.chunk_shape[axis]))
+        self.by_axis(&[1; RANK_MAX], |axis| self.chunks_along(axis, edge(axis)))
     }
 
     /// Number of chunks in one file.
@@ -446,29 +449,6 @@ impl ArrayRecord {
     pub fn encoded_bytes_max(&self) -> u64 {
         compressed_bytes_max(self.working_bytes())
     }
-}
-
-/// Coordinates of a file in the file grid, and of a chunk in that file.
-pub fn file_and_chunk(
-    record: &ArrayRecord,
-    file: u64,
-    chunk: u64,
-) -> ([u64; RANK_MAX], [u64; RANK_MAX]) {
-    let (axes, files, mut chunks) = (record.axes(), record.file_coordinates(file), [0; RANK_MAX]);
-    let counts = record.chunk_counts_at(&files);
-    coordinates_from_linear(chunk, &counts[..axes], &mut chunks[..axes]);
-    (files, chunks)
-}
-
-/// First element of a chunk along each axis of the array.
-pub fn chunk_origin(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; RANK_MAX] {
-    if record.origin.numbers_elements {
-        return record.element_at(file);
-    }
-    let (files, chunks) = file_and_chunk(record, file, chunk);
-    record.by_axis(&[0; RANK_MAX], |axis| {
-        record.file_cell(axis, files[axis]).first + chunks[axis] * record.chunk_shape[axis]
-    })
 }
 
 #[cfg(test)]

@@ -2,10 +2,8 @@
 //!
 //! In: the files, in order. Out: a grid whose cells along that axis are the files that have rows.
 
+use super::ArrayRecord;
 use super::grid::{AxisGrid, EdgeRun};
-use super::{ArrayRecord, file_and_chunk};
-use crate::base::limits::RANK_MAX;
-use crate::base::math::index;
 use crate::base::version::Version;
 
 /// Most digits of the number of a file.
@@ -69,39 +67,12 @@ impl ArrayRecord {
 
     /// Strides of a file of `rows` rows, and what a chunk of it has of them.
     pub(super) fn give_rows(&mut self, rows: u64) {
-        let axes = self.axes();
+        let extents =
+            self.by_axis(&self.shape, |axis| if axis == 0 { rows } else { self.shape[axis] });
+        self.lay_out(&extents);
         self.chunk_shape[0] = self.chunk_shape[0].min(rows);
         self.shard_shape[0][0] = rows;
-        let order = self.axis_order[0];
-        let mut stride = u64::from(self.dtype_bytes);
-        for axis in order[..axes].iter().rev().map(|axis| usize::from(*axis)) {
-            self.chunk_strides[axis] = i64::try_from(stride).unwrap_or(0);
-            let extent = if axis == 0 { rows } else { self.shape[axis] };
-            stride = stride.saturating_mul(extent.max(1));
-        }
-        let extents = &self.chunk_shape[..axes];
-        self.chunk_bytes = extents.iter().product::<u64>() * u64::from(self.dtype_bytes);
-    }
-
-    /// The record of a chunk, of which the last of a file has as many rows as are left.
-    pub(super) fn with_rows_of(&self, file: u64, chunk: u64) -> ArrayRecord {
-        let mut own = None;
-        let mut record = self.of_file(file, &mut own).clone();
-        let (files, chunks) = file_and_chunk(self, file, chunk);
-        let (rows, most) = (self.file_cell(0, files[0]).edge, record.chunk_shape[0]);
-        record.chunk_shape[0] = most.min(rows - chunks[0] * most);
-        record
-    }
-
-    /// Bytes from the start of file number `file`, whose record this is, to the element at
-    /// `origin`.
-    pub fn offset_in_part(&self, file: u64, origin: &[u64; RANK_MAX]) -> u64 {
-        // Files lie along the first axis alone.
-        let first = self.file_cell(0, file).first;
-        let along = |axis: usize| {
-            let from = if axis == 0 { first } else { 0 };
-            (origin[axis] - from) * self.chunk_strides[axis] as u64
-        };
-        self.parts[index(file)].offset + (0..self.axes()).map(along).sum::<u64>()
+        let chunk = &self.chunk_shape[..self.axes()];
+        self.chunk_bytes = chunk.iter().product::<u64>() * u64::from(self.dtype_bytes);
     }
 }

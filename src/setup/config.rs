@@ -234,8 +234,8 @@ macro_rules! config_table {
         /// Batches that are filled, ready or held at a time. Chunks of later ones are read as well
         /// while reads have to be waited for.
         n_batch_slots: u32 = 3, [1, 64] => Count "batches in flight";
-        /// Largest decoded chunk: a larger one is BUDGET at pop, unless it is a file that nothing
-        /// compresses, of which only parts are read.
+        /// Largest decoded chunk: a larger one is BUDGET at pop, unless nothing compresses or
+        /// checks it, so that only parts of it are read.
         max_chunk_uncompressed_bytes: u64 = 16 << 20, [1, CHUNK_BYTES_MAX]
             => Bytes "largest decoded chunk";
         /// Largest read that neighbouring reads are merged to; a single chunk may be larger.

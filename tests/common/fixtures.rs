@@ -125,6 +125,12 @@ pub fn store(name: &str) -> &'static Store {
     all().iter().find(|store| store.name == name).unwrap_or_else(|| panic!("no store {name}"))
 }
 
+/// The stores whose chunks lie in their files as they are.
+pub fn uncompressed() -> impl Iterator<Item = &'static Store> {
+    let has_filter = |store: &Store| store.family == "filters" || store.name.contains("delta");
+    all().iter().filter(move |store| store.codecs.is_empty() && !has_filter(store))
+}
+
 /// The stores of a family.
 pub fn family(name: &str) -> impl Iterator<Item = &'static Store> {
     all().iter().filter(move |store| store.family == name)

@@ -26,6 +26,10 @@ use wavetrain::status::{Status, Why};
 
 // ---- Caps -------------------------------------------------------------------------------------
 
+fn on_device(simulator: &Simulator, config: Config) -> Config {
+    Config { backend: BACKEND_CUDA, device: 0, cuda_driver: simulator.driver_path(), ..config }
+}
+
 /// The shapes of work that caps are swept under.
 fn swept(simulator: &Simulator) -> Vec<Config> {
     let mut configs = Vec::new();
@@ -148,6 +152,29 @@ fn the_least_memory_that_is_accepted_streams() {
 }
 
 #[test]
+fn parts_of_uncompressed_chunks_above_the_cap_stream() {
+    let Some(simulator) = Simulator::take() else { return };
+    for store in fixtures::uncompressed() {
+        let extents: Vec<u64> = store.image.shape.iter().map(|extent| extent.div_ceil(2)).collect();
+        let corner = |at: fn(u64, u64) -> u64| -> Vec<i64> {
+            let axes = store.image.shape.iter().zip(&extents);
+            axes.map(|(extent, half)| at(*extent, *half) as i64).collect()
+        };
+        let low = (corner(|_, _| 0), corner(|_, half| half));
+        let high = (corner(|extent, half| extent - half), corner(|extent, _| extent));
+        let jobs = [low, high].map(|span| Job::of(store, span, store.image.dtype));
+        stream_to_the_byte(
+            &simulator,
+            &tight(&Config {
+                max_chunk_uncompressed_bytes: 112,
+                ..on_device(&simulator, config(store.image.dtype, &extents, 2))
+            }),
+            &jobs,
+        );
+    }
+}
+
+#[test]
 fn memory_between_the_least_and_plenty_streams_every_codec() {
     let Some(simulator) = Simulator::take() else { return };
     let jobs = mixed_jobs(30);
@@ -157,12 +184,7 @@ fn memory_between_the_least_and_plenty_streams_every_codec() {
     for samples in [1, 5] {
         let config = Config {
             max_chunk_uncompressed_bytes: largest.unwrap(),
-            ..Config {
-                backend: BACKEND_CUDA,
-                device: 0,
-                cuda_driver: simulator.driver_path(),
-                ..config(Dtype::F32, &[16, 16], samples)
-            }
+            ..on_device(&simulator, config(Dtype::F32, &[16, 16], samples))
         };
         let (device, host) = floors(&config);
         for (more, waves) in [(0, 2), (5_000, 3), (700_000, 2), (9 << 20, 8)] {

@@ -3,7 +3,7 @@
 
 use crate::common::drive::{
     Dice, Job, PATIENCE_NS, Span, config, first_failure, mixed_jobs, open, stream,
-    stream_as_configured, stream_boxes, stream_through,
+    stream_as_configured, stream_boxes, stream_boxes_by, stream_through,
 };
 use crate::common::fixtures::{self, Scratch, Store};
 use crate::common::oracle::{Image, cast, has_cast};
@@ -207,17 +207,38 @@ fn arrays_of_more_runs_than_are_cached_take_turns() {
 
 #[test]
 fn the_largest_chunk_of_a_rectilinear_array_is_held_against_the_cap_whatever_the_box() {
-    // Chunks of 1 to 48 uint16: the box lies in the one of a single element.
-    let store = fixtures::store("rect_1_list");
-    let job = Job::of(store, (vec![10], vec![11]), Dtype::U16);
-    let mut config = config(Dtype::U16, &[1], 1);
-    config.max_chunk_uncompressed_bytes = 96;
+    // Chunks of 28 to 31 float32, by month: the box lies in the shortest.
+    let store = fixtures::store("zr_1_months");
+    let job = Job::of(store, (vec![31], vec![32]), Dtype::F32);
+    let mut config = config(Dtype::F32, &[1], 1);
+    config.max_chunk_uncompressed_bytes = 124;
     stream(&config, std::slice::from_ref(&job));
-    config.max_chunk_uncompressed_bytes = 95;
+    config.max_chunk_uncompressed_bytes = 123;
     let loader = open(&config);
     let (_, failure) = first_failure(&loader, &[job]);
     assert_eq!(failure.status, Status::Budget);
-    assert!(failure.text.as_str().contains("a chunk of 96 bytes exceeds"), "{failure}");
+    assert!(failure.text.as_str().contains("a chunk of 124 bytes exceeds"), "{failure}");
+}
+
+/// Streams with chunks of at most `CAP` bytes, those of the store cut into parts.
+fn stream_parts<const CAP: u64>(config: &Config, jobs: &[Job]) -> usize {
+    stream(&Config { max_chunk_uncompressed_bytes: CAP, ..*config }, jobs)
+}
+
+#[test]
+fn parts_of_uncompressed_chunks_above_the_cap_keep_every_bit_in_files_and_in_shards() {
+    let plain = fixtures::uncompressed;
+    let mixed = |store: &Store| [crossing(store), faces(store), edge(store), whole(store)].concat();
+    let streams: [fn(&Config, &[Job]) -> usize; 2] = [stream_parts::<16>, stream_parts::<112>];
+    for stream in streams {
+        let count = stream_boxes_by(stream, plain(), mixed, None);
+        assert!(count >= 400, "{count}");
+    }
+    for is_sharded in [true, false] {
+        let is_alike = |store: &&Store| store.shard.is_some() == is_sharded;
+        assert!(plain().filter(is_alike).count() >= 20);
+        assert!(plain().filter(is_alike).filter(|store| store.edges.is_some()).count() >= 1);
+    }
 }
 
 macro_rules! every_store_at {

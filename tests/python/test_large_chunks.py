@@ -8,22 +8,42 @@ import pytest
 
 import wavetrain
 
+google_crc32c = pytest.importorskip("google_crc32c")
 zarr = pytest.importorskip("zarr")
+pytestmark = pytest.mark.filterwarnings("ignore:Combining a .sharding_indexed. codec")
 
 SHAPE, CHUNKS, BOX, CAP = (37, 50, 41), (20, 50, 30), (6, 9, 21), 4096
+TURN, BIG = zarr.codecs.TransposeCodec(order=(1, 2, 0)), zarr.codecs.BytesCodec(endian="big")
+# Parts of a chunk of 23 x 19 x 29 differ: neither its rows nor their halves divide it.
+ODD, EVEN, SHARD = (23, 19, 29), (20, 16, 24), (40, 32, 48)
+
+
+def sharded(inner, *before, serializer=BIG, **how):
+    codecs = [*before, serializer]
+    return {"serializer": zarr.codecs.ShardingCodec(chunk_shape=inner, codecs=codecs, **how)}
+
+
+NESTED = sharded(EVEN, index_location="start")["serializer"]
 ORDERS = {
     "v2, order C": {"zarr_format": 2, "order": "C"},
     "v2, order F": {"zarr_format": 2, "order": "F"},
-    "v3": {"zarr_format": 3},
-    "v3, transposed": {"zarr_format": 3, "filters": [zarr.codecs.TransposeCodec(order=(1, 2, 0))]},
-    "v3, big-endian": {"zarr_format": 3, "serializer": zarr.codecs.BytesCodec(endian="big")},
+    "v3": {},
+    "v3, transposed": {"filters": [TURN]},
+    "v3, big-endian": {"serializer": BIG},
+    "v3, parts of several sizes": {"chunks": ODD},
+    "v3, parts of several sizes, transposed": {"chunks": ODD, "filters": [TURN]},
+    "shards": {"chunks": EVEN, "shards": SHARD},
+    "shards, parts of several sizes": {"chunks": ODD, "shards": tuple(2 * n for n in ODD)},
+    "shards of one chunk": {"chunks": CHUNKS, "shards": CHUNKS},
+    "shards, chunks transposed": {"chunks": SHARD, **sharded(EVEN, TURN)},
+    "shards, transposed": {"chunks": (40,) * 3, "filters": [TURN], **sharded((20, 10, 40))},
+    "shards in shards": {"chunks": (80, 64, 96), **sharded(SHARD, serializer=NESTED)},
 }
 
 
 def array(path, **how):
-    made = zarr.create_array(
-        path, shape=SHAPE, chunks=CHUNKS, dtype="u2", compressors=None, fill_value=7, **how
-    )
+    how = {"chunks": CHUNKS, "compressors": None, "fill_value": 7, **how}
+    made = zarr.create_array(path, shape=SHAPE, dtype="u2", **how)
     made[:] = np.random.default_rng(1).integers(0, 1 << 16, SHAPE, dtype=np.uint16)
     return made
 
@@ -68,6 +88,31 @@ def test_a_part_of_a_chunk_that_is_absent_holds_the_fill_value(tmp_path):
     assert (found[:20, :, 30:] == 7).all()
 
 
+def test_a_chunk_of_a_shard_that_is_absent_holds_the_fill_value_in_all_its_parts(tmp_path):
+    stored = array(tmp_path / "a.zarr", chunks=ODD, shards=tuple(2 * n for n in ODD))
+    # A chunk of nothing else is not written.
+    stored[23:, :19, 29:] = 7
+    whole = [(0, extent) for extent in SHAPE]
+    with wavetrain.Reader(max_chunk_uncompressed_bytes=CAP, backend="host") as reader:
+        found = reader.read(str(tmp_path / "a.zarr"), whole)
+    np.testing.assert_array_equal(found, stored[:])
+
+
+def test_an_entry_of_another_size_than_its_chunk_is_an_error_that_names_the_chunk(tmp_path):
+    array(tmp_path / "a.zarr", chunks=EVEN, shards=SHARD)
+    file = tmp_path / "a.zarr/c/0/0/0"
+    # The second word of the last entry of the index, and the checksum of all of them.
+    data = bytearray(file.read_bytes())
+    data[-12:-4] = (1234).to_bytes(8, "little")
+    index = data[-8 * 16 - 4 : -4]
+    data[-4:] = google_crc32c.value(bytes(index)).to_bytes(4, "little")
+    file.write_bytes(data)
+    want = r"chunk \[1, 1, 1\] .* 1234 bytes where an uncompressed chunk has 15360"
+    reader = wavetrain.Reader(max_chunk_uncompressed_bytes=CAP, backend="host")
+    with reader, pytest.raises(wavetrain.DecodeError, match=want):
+        reader.read(str(tmp_path / "a.zarr"), [(30, 31), (20, 21), (30, 31)])
+
+
 def test_a_file_of_another_size_than_its_chunk_is_an_error_that_names_the_chunk(tmp_path):
     array(tmp_path / "a.zarr")
     file = pathlib.Path(tmp_path / "a.zarr/c/1/0/0")
@@ -79,17 +124,18 @@ def test_a_file_of_another_size_than_its_chunk_is_an_error_that_names_the_chunk(
 
 
 def test_fit_takes_memory_for_large_chunks_only_if_they_are_compressed(tmp_path):
-    plain, packed = str(tmp_path / "plain.zarr"), str(tmp_path / "packed.zarr")
+    plain, packed, shards = (str(tmp_path / name) for name in ("plain", "packed", "shards"))
     large = {"shape": (20, 1024, 1024), "chunks": (20, 1024, 1024), "dtype": "u2"}
     zarr.create_array(plain, compressors=None, **large)
     zarr.create_array(packed, **large)
+    zarr.create_array(shards, compressors=None, shards=(20, 2048, 1024), **large)
     usual = wavetrain.Config(samples_per_batch=3, sample_shape=BOX, dtype="u16", backend="host")
 
     def committed(*fit):
         with wavetrain.Pipeline(usual, fit=fit) as pipeline:
             return pipeline.stats().host_bytes_committed
 
-    assert committed() == committed(plain) < committed(packed)
+    assert committed() == committed(plain) == committed(shards) < committed(packed)
     reader = wavetrain.Reader(max_chunk_uncompressed_bytes=CAP, backend="host")
     want = "max_chunk_uncompressed_bytes = 4096"
     with reader, pytest.raises(wavetrain.BudgetExceeded, match=want):

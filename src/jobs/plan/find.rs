@@ -31,7 +31,7 @@ use crate::read::shard_index::{
     Entry, IndexPlace, Shard, entry_numbers, page_of_entry, parse_entry,
 };
 use crate::read::{IndexPage, Outcome};
-use crate::records::{ArrayRecord, Span, chunk_origin};
+use crate::records::ArrayRecord;
 use crate::setup::config::MISSING_ERROR;
 use crate::state::State;
 use crate::state::lock::Lock;
@@ -256,7 +256,11 @@ fn look_up(
         return Ok(LookUp::Pending);
     }
     let is_sharded = record.shard_levels > 0;
-    let entries = if is_sharded { entry_numbers(record, entry.chunk) } else { Entries::default() };
+    let (array, mut own) = (shared.array_record(entry.array), None);
+    let entries = match is_sharded {
+        true => entry_numbers(array.of_file(entry.file, &mut own), entry.chunk),
+        false => Entries::default(),
+    };
     let found = match entry.place {
         Place::Waiting(request) => answer(state, request, &entries, why)?,
         _ => match known_file(shared, state, (entry, seen), &entries, is_sharded) {
@@ -270,21 +274,18 @@ fn look_up(
         None => set_missing(shared, entry, None, why),
         Some(found) if is_sharded => follow(shared, state, entry, record, (&entries, found), why),
         Some(Found { stat, .. }) if record.flat.is_some() => {
-            let array = shared.array_record(entry.array);
             if record.flat_version.is_some_and(|version| version != stat.version()) {
                 state.arrays.forget(entry.array);
                 let text = "changed while a batch read it: the next batch reads its header anew";
                 return Err(fail!(why, Io, "the file {text}"));
             }
             let offset = chunk_in_file((array, record), entry, stat.bytes, why)?;
-            entry.place = data_place(record, entry.need.span, (offset, 0), stat);
+            entry.place = data_place((array, record), entry, (offset, 0), stat);
             Ok(LookUp::Settled)
         }
         Some(Found { stat, .. }) => {
             let bytes = whole_file_bytes(record, stat.bytes, why)?;
-            let offset =
-                if record.is_cut { record.offset_in_cut(entry.file, entry.chunk) } else { 0 };
-            entry.place = data_place(record, entry.need.span, (offset, bytes), stat);
+            entry.place = data_place((array, record), entry, (0, bytes), stat);
             Ok(LookUp::Settled)
         }
     }
@@ -403,7 +404,8 @@ fn follow(
             Entry::Range { offset, bytes } => (offset, bytes),
         };
         if found.shard.level() + 1 == record.shard_levels {
-            entry.place = data_place(record, entry.need.span, (offset, bytes), found.stat);
+            let array = shared.array_record(entry.array);
+            entry.place = data_place((array, record), entry, (offset, bytes), found.stat);
             return Ok(LookUp::Settled);
         }
         let shard = Shard { inner: Some(entries[0]), offset, bytes };
@@ -441,14 +443,19 @@ fn set_missing(
 }
 
 /// The bytes that are read of the encoded chunk at `offset`: all of it, or the needed bytes alone.
+/// They are of a part of it if `array` cuts what is stored.
 fn data_place(
-    record: &ArrayRecord,
-    need: Span,
+    (array, record): (&ArrayRecord, &ArrayRecord),
+    entry: &Planned,
     (offset, bytes): (u64, u64),
     stat: FileStat,
 ) -> Place {
+    let need = entry.need.span;
     Place::Known(match record.is_read_partly() {
-        true => Settled::Data { offset: offset + need.first, bytes: need.bytes(), stat },
+        true => {
+            let part = array.offset_in_stored(record, entry.file, entry.chunk);
+            Settled::Data { offset: offset + part + need.first, bytes: need.bytes(), stat }
+        }
         false => Settled::Data { offset, bytes, stat },
     })
 }
@@ -461,23 +468,19 @@ fn chunk_in_file(
     why: &mut Why,
 ) -> Result<u64, Status> {
     let needed = record.flat_bytes();
-    let origin = chunk_origin(array, entry.file, entry.chunk);
+    let place = record.offset_of(&array.place_in_file(entry.file, entry.chunk));
     if record.is_in_parts() {
-        return Ok(record.offset_in_part(entry.file, &origin));
+        return Ok(record.parts[index(entry.file)].offset + place);
     }
     if bytes < needed {
         return Err(fail!(why, Decode, "the file has {bytes} bytes, its shape needs {needed}"));
     }
-    let strides = (0..record.axes()).map(|axis| origin[axis] * record.chunk_strides[axis] as u64);
-    Ok(record.flat.unwrap_or(0) + strides.sum::<u64>())
+    Ok(record.flat.unwrap_or(0) + place)
 }
 
 /// A file that is one chunk: its size must be one that the chunk can have.
 fn whole_file_bytes(record: &ArrayRecord, bytes: u64, why: &mut Why) -> Result<u64, Status> {
-    let exact = match record.is_cut {
-        true => Some(record.cut_bytes()),
-        false => record.encoded_bytes(record.codecs.len()),
-    };
+    let exact = record.stored_bytes();
     if let Some(exact) = exact
         && bytes != exact
     {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::base::limits::compressed_bytes_max;
 use crate::records::{Codec, IndexLayout};
+use std::vec::Vec;
 
 /// 6 chunks of 100 bytes in a shard, zstd.
 fn record(at_start: bool, has_crc: bool) -> ArrayRecord {
@@ -191,6 +192,21 @@ fn entry_numbers_are_those_of_the_worked_example() {
         record.axis_order[level][..2].copy_from_slice(&[1, 0]);
     }
     assert_eq!(entry_numbers(&record, 16), [3, 2]);
+}
+
+#[test]
+fn parts_of_a_stored_chunk_have_one_entry_which_has_its_bytes() {
+    let mut record = record(false, true);
+    record.codecs.clear();
+    // Of 4, 4 and 2 rows.
+    (record.is_cut, record.shard_shape[1]) = (true, record.chunk_shape);
+    record.chunk_shape[0] = 4;
+    record.chunk_bytes = 40;
+    assert_eq!(record.chunk_counts()[..2], [6, 3]);
+    let entries: Vec<u64> = (0..18).map(|chunk| entry_numbers(&record, chunk)[0]).collect();
+    assert_eq!(entries, [[0, 1, 2].repeat(3), [3, 4, 5].repeat(3)].concat());
+    assert_eq!(entry_count(&record, 0), Some(6));
+    assert_eq!(EntryBytes::find(&record, 0), EntryBytes::Exactly(100));
 }
 
 #[test]

@@ -1,0 +1,171 @@
+//! Chunks, and their places in files: the chunks of the store, or parts of those that are large.
+//!
+//! In: a record, a file, and the number of a chunk in it. Out: the chunk's elements and first byte.
+//!
+//! Worked example: files of 40, stored chunks of 20 that are cut into chunks of 8. A stored chunk
+//! is three, of 8, 8 and 4; chunk 4 of a file begins at element 28 of it, 8 after the first of its
+//! stored chunk.
+
+use super::ArrayRecord;
+use super::grid::Cell;
+use crate::base::limits::{RANK_MAX, SHARD_CHUNKS_MAX};
+use crate::base::math::{coordinates_from_linear, product};
+
+impl ArrayRecord {
+    /// Cuts chunks of more than `cap` bytes into chunks of at most `most`, if nothing compresses
+    /// them: a box reads only what it needs of one, so none takes memory of its size.
+    pub fn cut_chunks(&mut self, cap: u64, most: u64) {
+        if !self.is_read_partly() || self.flat.is_some() || self.chunk_bytes <= cap {
+            return;
+        }
+        let (stored, stored_bytes) = (self.chunk_shape, self.chunk_bytes);
+        self.cut(&stored, most);
+        (self.shard_shape[self.shard_levels as usize], self.is_cut) = (stored, true);
+        let in_file = product(&self.chunk_counts()[..self.axes()]);
+        let files = product(&self.file_counts()[..self.axes()]).unwrap_or(u64::MAX);
+        if in_file
+            .is_none_or(|count| count > SHARD_CHUNKS_MAX || count.checked_mul(files).is_none())
+        {
+            (self.chunk_shape, self.chunk_bytes, self.is_cut) = (stored, stored_bytes, false);
+        }
+    }
+
+    /// Lays out elements that are as many along each axis, and cuts them into chunks.
+    pub(super) fn cut(&mut self, extents: &[u64; RANK_MAX], most: u64) {
+        let (axes, bytes) = (self.axes(), u64::from(self.dtype_bytes));
+        self.lay_out(extents);
+        let order = self.axis_order[self.shard_levels as usize];
+        let mut left = (most / bytes).max(1);
+        self.chunk_bytes = bytes;
+        for axis in order[..axes].iter().rev().map(|axis| usize::from(*axis)) {
+            self.chunk_shape[axis] = extents[axis].clamp(1, left);
+            left /= self.chunk_shape[axis];
+            self.chunk_bytes *= self.chunk_shape[axis];
+        }
+    }
+
+    /// Sets the strides to those of elements that are as many along each axis.
+    pub(super) fn lay_out(&mut self, extents: &[u64; RANK_MAX]) {
+        let order = self.axis_order[self.shard_levels as usize];
+        let mut stride = u64::from(self.dtype_bytes);
+        for axis in order[..self.axes()].iter().rev().map(|axis| usize::from(*axis)) {
+            // Of an array without elements nothing is read, whatever its strides are.
+            self.chunk_strides[axis] = i64::try_from(stride).unwrap_or(0);
+            stride = stride.saturating_mul(extents[axis].max(1));
+        }
+    }
+
+    /// Extents of a chunk of the store, of the largest one if they differ.
+    pub fn stored_shape(&self) -> &[u64; RANK_MAX] {
+        if self.is_cut { &self.shard_shape[self.shard_levels as usize] } else { &self.chunk_shape }
+    }
+
+    /// Bytes that a chunk takes in the store; None if something compresses it.
+    pub fn stored_bytes(&self) -> Option<u64> {
+        match self.is_cut {
+            true => {
+                let elements = self.stored_shape()[..self.axes()].iter().product::<u64>();
+                Some(elements * u64::from(self.dtype_bytes))
+            }
+            false => self.encoded_bytes(self.codecs.len()),
+        }
+    }
+
+    /// Number of chunks along `axis` in a file of `edge` elements.
+    #[inline(always)] // as said of `file_cell`
+    pub fn chunks_along(&self, axis: usize, edge: u64) -> u64 {
+        let (chunk, stored) = (self.chunk_shape[axis], self.stored_shape()[axis]);
+        match self.is_cut {
+            true => edge / stored * stored.div_ceil(chunk) + (edge % stored).div_ceil(chunk),
+            false => edge.div_ceil(chunk),
+        }
+    }
+
+    /// The chunk, by its number along `axis`, that holds element `at` of a file.
+    #[inline(always)] // as said of `file_cell`
+    pub fn chunk_at(&self, axis: usize, at: u64) -> u64 {
+        let (chunk, stored) = (self.chunk_shape[axis], self.stored_shape()[axis]);
+        match self.is_cut {
+            true => at / stored * stored.div_ceil(chunk) + at % stored / chunk,
+            false => at / chunk,
+        }
+    }
+
+    /// The range of a chunk, by its number along `axis`, in a file of `edge` elements.
+    #[inline(always)] // as said of `file_cell`
+    pub fn chunk_cell(&self, axis: usize, edge: u64, number: u64) -> Cell {
+        let (chunk, stored) = (self.chunk_shape[axis], self.stored_shape()[axis]);
+        let (first, limit) = match self.is_cut {
+            true => {
+                let parts = stored.div_ceil(chunk);
+                let begin = number / parts * stored;
+                (begin + number % parts * chunk, edge.min(begin + stored))
+            }
+            false => (number * chunk, edge),
+        };
+        Cell { first, edge: chunk.min(limit - first) }
+    }
+
+    /// The ranges of a chunk in its file.
+    pub(super) fn cells_of(&self, file: u64, chunk: u64) -> [Cell; RANK_MAX] {
+        let (axes, files, mut chunks) = (self.axes(), self.file_coordinates(file), [0; RANK_MAX]);
+        let counts = self.chunk_counts_at(&files);
+        coordinates_from_linear(chunk, &counts[..axes], &mut chunks[..axes]);
+        let mut cells = [Cell { first: 0, edge: 1 }; RANK_MAX];
+        for axis in 0..axes {
+            let edge = self.file_cell(axis, files[axis]).edge;
+            cells[axis] = self.chunk_cell(axis, edge, chunks[axis]);
+        }
+        cells
+    }
+
+    /// The record of a chunk that may be smaller than others of its file.
+    pub(super) fn with_cells_of(&self, file: u64, chunk: u64) -> ArrayRecord {
+        let mut own = None;
+        let mut record = self.of_file(file, &mut own).clone();
+        let cells = self.cells_of(file, chunk);
+        record.chunk_shape = self.by_axis(&self.chunk_shape, |axis| cells[axis].edge);
+        record
+    }
+
+    /// First element of a chunk along each axis, counted from the first of its file.
+    pub fn place_in_file(&self, file: u64, chunk: u64) -> [u64; RANK_MAX] {
+        self.cells_of(file, chunk).map(|cell| cell.first)
+    }
+
+    /// Bytes from the start of a stored chunk to the part of it that a chunk is. `own`: the record
+    /// of its file.
+    pub fn offset_in_stored(&self, own: &ArrayRecord, file: u64, chunk: u64) -> u64 {
+        if !self.is_cut {
+            return 0;
+        }
+        let (place, stored) = (self.place_in_file(file, chunk), self.stored_shape());
+        own.offset_of(&self.by_axis(&place, |axis| place[axis] % stored[axis]))
+    }
+
+    /// Coordinates of the chunk of the store that holds a chunk, in the chunk grid of the whole
+    /// array.
+    pub fn stored_coordinates(&self, file: u64, chunk: u64) -> [u64; RANK_MAX] {
+        let (files, place) = (self.file_coordinates(file), self.place_in_file(file, chunk));
+        let stored = self.stored_shape();
+        self.by_axis(&files, |axis| match self.shard_levels {
+            0 => files[axis] + place[axis] / stored[axis],
+            // Chunks of shards divide the array evenly, whatever the shards are.
+            _ => (self.file_cell(axis, files[axis]).first + place[axis]) / stored[axis],
+        })
+    }
+
+    /// Bytes to an element from the first.
+    pub fn offset_of(&self, element: &[u64; RANK_MAX]) -> u64 {
+        (0..self.axes()).map(|axis| element[axis] * self.chunk_strides[axis] as u64).sum()
+    }
+}
+
+/// First element of a chunk along each axis of the array.
+pub fn chunk_origin(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; RANK_MAX] {
+    if record.origin.numbers_elements {
+        return record.element_at(file);
+    }
+    let (files, place) = (record.file_coordinates(file), record.place_in_file(file, chunk));
+    record.by_axis(&place, |axis| record.file_cell(axis, files[axis]).first + place[axis])
+}
