@@ -105,7 +105,7 @@ pub const SPEC: Spec = Spec {
     missing: 5,
 };
 
-const SPECS: [Spec; 6] = [
+const SPECS: [Spec; 8] = [
     SPEC,
     Spec {
         uri: "/m/f32",
@@ -160,6 +160,9 @@ const SPECS: [Spec; 6] = [
         missing: 6,
         ..SPEC
     },
+    // Rows of 11 elements do not divide the caps, and their numbers in a part do not divide 9.
+    Spec { uri: "/m/parts", shape: &[20, 26], file: &[9, 11], chunk: &[9, 11], ..SPEC },
+    Spec { uri: "/m/parts of shards", shape: &[20, 26], file: &[18, 22], chunk: &[9, 11], ..SPEC },
 ];
 
 /// Uris that no array has: none, a group, an unknown codec, no JSON, an empty document.
@@ -334,8 +337,8 @@ pub fn write(spec: &Spec, files: &mut BTreeMap<String, Vec<u8>>) -> Array {
         }
     }
     let elements: u64 = spec.chunk.iter().product();
-    // A file of nothing but elements is cut.
-    let is_cut = !is_sharded && !spec.has_zstd && !spec.has_crc;
+    // A chunk of nothing but elements is cut.
+    let is_cut = !spec.has_zstd && !spec.has_crc;
     Array {
         uri: spec.uri,
         home: spec.uri,
