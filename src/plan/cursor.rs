@@ -167,8 +167,7 @@ impl Cursor {
     /// The next chunk of the current file.
     fn next_chunk(&self, record: &ArrayRecord, axis: usize) -> Option<u32> {
         let file = record.file_cell(axis, self.file[axis]);
-        let chunk = record.chunk_cell(axis, file.edge, u64::from(self.chunk[axis]));
-        let behind = file.first + chunk.first + chunk.edge;
+        let behind = file.first + record.chunk_first(axis, u64::from(self.chunk[axis]) + 1);
         let limit = self.reach.hi[axis].min(file.first + file.edge);
         if behind >= limit {
             return None;

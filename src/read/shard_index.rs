@@ -169,10 +169,10 @@ pub fn entry_numbers(record: &ArrayRecord, chunk: u64) -> [u64; SHARD_LEVELS_MAX
         return entries;
     }
     let axes = record.axes();
-    let (file, mut at) = (&record.shard_shape[0], [0; RANK_MAX]);
+    let mut at = [0; RANK_MAX];
     coordinates_from_linear(chunk, &record.chunk_counts()[..axes], &mut at[..axes]);
     for axis in 0..axes {
-        at[axis] = record.chunk_cell(axis, file[axis], at[axis]).first;
+        at[axis] = record.chunk_first(axis, at[axis]);
     }
     for (level, entry) in entries[..levels].iter_mut().enumerate() {
         let (shard, cell) = (&record.shard_shape[level], cell_shape(record, level as u32));

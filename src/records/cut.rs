@@ -74,36 +74,52 @@ impl ArrayRecord {
     /// Number of chunks along `axis` in a file of `edge` elements.
     #[inline(always)] // as said of `file_cell`
     pub fn chunks_along(&self, axis: usize, edge: u64) -> u64 {
-        let (chunk, stored) = (self.chunk_shape[axis], self.stored_shape()[axis]);
-        match self.is_cut {
-            true => edge / stored * stored.div_ceil(chunk) + (edge % stored).div_ceil(chunk),
-            false => edge.div_ceil(chunk),
+        if self.is_cut {
+            self.parts_before(axis, edge, true)
+        } else {
+            edge.div_ceil(self.chunk_shape[axis])
         }
     }
 
     /// The chunk, by its number along `axis`, that holds element `at` of a file.
     #[inline(always)] // as said of `file_cell`
     pub fn chunk_at(&self, axis: usize, at: u64) -> u64 {
-        let (chunk, stored) = (self.chunk_shape[axis], self.stored_shape()[axis]);
-        match self.is_cut {
-            true => at / stored * stored.div_ceil(chunk) + at % stored / chunk,
-            false => at / chunk,
-        }
+        if self.is_cut { self.parts_before(axis, at, false) } else { at / self.chunk_shape[axis] }
+    }
+
+    /// The parts that end at `element` of a file or before it; with `has_last` the one that it lies
+    /// in, too.
+    #[inline(never)] // rare beside chunks that are stored as they are
+    fn parts_before(&self, axis: usize, element: u64, has_last: bool) -> u64 {
+        let (part, stored) = (self.chunk_shape[axis], self.stored_shape()[axis]);
+        let inside = element % stored;
+        let parts = if has_last { inside.div_ceil(part) } else { inside / part };
+        element / stored * stored.div_ceil(part) + parts
+    }
+
+    /// First element in a file of a chunk, by its number along `axis`; for the number after the
+    /// last, the end of the file or an element after it.
+    #[inline(always)] // as said of `file_cell`
+    pub fn chunk_first(&self, axis: usize, number: u64) -> u64 {
+        if self.is_cut { self.part_first(axis, number) } else { number * self.chunk_shape[axis] }
+    }
+
+    #[inline(never)] // as said of `parts_before`
+    fn part_first(&self, axis: usize, number: u64) -> u64 {
+        let (part, stored) = (self.chunk_shape[axis], self.stored_shape()[axis]);
+        let parts = stored.div_ceil(part);
+        number / parts * stored + number % parts * part
     }
 
     /// The range of a chunk, by its number along `axis`, in a file of `edge` elements.
     #[inline(always)] // as said of `file_cell`
     pub fn chunk_cell(&self, axis: usize, edge: u64, number: u64) -> Cell {
-        let (chunk, stored) = (self.chunk_shape[axis], self.stored_shape()[axis]);
+        let chunk = self.chunk_shape[axis];
         let (first, limit) = match self.is_cut {
-            true => {
-                let parts = stored.div_ceil(chunk);
-                let begin = number / parts * stored;
-                (begin + number % parts * chunk, edge.min(begin + stored))
-            }
-            false => (number * chunk, edge),
+            true => (self.part_first(axis, number), self.part_first(axis, number + 1)),
+            false => (number * chunk, number * chunk + chunk),
         };
-        Cell { first, edge: chunk.min(limit - first) }
+        Cell { first, edge: limit.min(edge) - first }
     }
 
     /// The ranges of a chunk in its file.
