@@ -25,14 +25,14 @@ from wavetrain._batch import Batch, python
 from wavetrain._border import short
 from wavetrain._causes import Causes, explained
 from wavetrain._config import Backend, Config, to_native
-from wavetrain._errors import EndOfStream, ShutdownError, WavetrainError
+from wavetrain._errors import EndOfStream, ShutdownError, Unsupported, WavetrainError
 from wavetrain._fed import target
 from wavetrain._files import Hook
 from wavetrain._interrupts import Kept
 from wavetrain._library import call, call_on, failure, last_failure, library, new_error
 from wavetrain._loans import Loans
 from wavetrain._owned import Owned
-from wavetrain._sample import Sample, uri_of
+from wavetrain._sample import Sample, Served, uri_of
 from wavetrain._stats import Stats, read_stats
 from wavetrain._stores import files_and_uris, files_for
 from wavetrain._table import Column, Table, Tables, table_of
@@ -69,7 +69,8 @@ class Pipeline(Owned):
     `fit` names arrays: caps that are too small for them are raised. `files` serves files that are
     not in the file system: wavetrain.fsspec(fs), wavetrain.store(store), or an object with size and
     read (`Files`). Without it, it is the store of the zarr.Array that `fit` has or, without `fit`,
-    of the first samples: the pipeline is then opened a second time as they are pushed.
+    of the first samples: the pipeline is then opened a second time as they are pushed. An array of
+    another store, or on disk, is an error then.
 
     All memory is taken and all threads are started here; nothing is allocated by the library after
     that. Methods may be called from any thread. A process that was forked cannot go on with the
@@ -305,7 +306,7 @@ class Pipeline(Owned):
         """Opens the pipeline anew if its first samples are in a store that only zarr-python reads.
         Nothing was handed over yet. One of the two is open at a time, as each takes all memory."""
         try:
-            files = files_for(None, self._window.names(), "these samples are of")
+            files = files_for(None, self._window.names())
         except ValueError:
             self._drop_pulled()
             self._window.uris.clear()
@@ -337,6 +338,12 @@ class Pipeline(Owned):
         if self._window.table is not None:  # of which the library had the rows from one on
             row = f"row {self._window.begin}:"
             error.args = (re.sub(r"^push: row \d+:", f"push: {row}", str(error)),)
+        for uri in self._window.names():
+            if isinstance(uri, Served) and isinstance(error, Unsupported) and uri in str(error):
+                error.args = (
+                    f"push: {uri} is in a store, and this pipeline has begun with files on disk: "
+                    "open another one for the store, with fit=[array]",
+                )
         self._drop_pulled()
         raise self._explained(error)
 

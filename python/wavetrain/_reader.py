@@ -32,7 +32,7 @@ from wavetrain._owned import Owned
 from wavetrain._pipeline import CLOSE_S, Loader
 from wavetrain._sample import Box, Served, root_of, uri_of
 from wavetrain._stats import Stats, read_stats
-from wavetrain._stores import files_and_uris, store, uris_of
+from wavetrain._stores import store, uris_of
 from wavetrain._table import Fields
 from wavetrain._window import BOX_BYTES, FORMATS, PLACED, PLACED_AT, ZEROS
 
@@ -65,9 +65,9 @@ class Reader(Owned):
 
     Without `config` an array comes out with its own type; `settings` are those of Config. With one
     its dtype, or that of the field, is the type of what comes out, and its pad_mode says what lies
-    outside of an array. `files` and `fit` are as of Pipeline; without them a zarr.Array in a store
-    that only zarr-python reads (memory, zip ..) is read as well, by a reader of that store, which
-    is opened with the first read and stays as long as this one.
+    outside of an array. `files` and `fit` are as of Pipeline; without `files` a zarr.Array in a
+    store that only zarr-python reads (memory, zip ..) is read as well, by a reader of that store,
+    which is opened by `fit` or the first read and stays as long as this one.
 
     Opened once, it keeps metadata, descriptors, indexes and, with chunk_cache_bytes, decoded
     chunks. A process that was forked opens its own."""
@@ -95,12 +95,18 @@ class Reader(Owned):
         dtypes = [field.dtype for field in config.fields] or [config.dtype]
         self._fields = Fields(numbers, dtypes, [0] * len(dtypes))
         self._config = config
-        self._files, self._fit = files_and_uris(files, fit)
+        self._files, uris = files, uris_of(fit)
+        self._fit = [uri for uri in uris if files is not None or not isinstance(uri, Served)]
         self._lock, self._known = threading.Lock(), dict[str, Known]()
         self._of_stores = dict[str, Reader]()  # by the root of a store that zarr-python reads
         self._changes = 0  # versions of files that had changed when types were asked for
         self._local, self._process = threading.local(), os.getpid()
         self._open = Loader(config, self._files, self._fit, reads=True)
+        try:
+            self.refit(*uris)
+        except BaseException:  # nobody has the reader, so nobody could close it
+            self.close()
+            raise
 
     def __repr__(self) -> str:
         return "<Reader, closed>" if self._open is None else "<Reader>"
@@ -426,8 +432,7 @@ def reader(fit: Iterable[Any] = (), **settings: Any) -> Reader:
     with opening:
         found = readers.get(key)
         if found is None or not found.is_open:
-            own = [uri for uri in uris if not isinstance(uri, Served)]
-            found = readers[key] = Reader(fit=own, **settings)
+            found = readers[key] = Reader(fit=uris, **settings)
     missing = [uri for uri in uris if uri not in found.fit]
     if missing:
         found.refit(*missing)

@@ -133,17 +133,19 @@ class Values:
 
 class StoreFiles:
     """A store of zarr-python as Files. It and its copies may be sent to other processes, if the
-    store may."""
+    store may. is_found: an array brought it, so that a path is one on disk, and not a key."""
 
-    def __init__(self, store: Any) -> None:
-        self.store, self.root, self.process = store, root_of(store).rstrip("/"), os.getpid()
+    def __init__(self, store: Any, is_found: bool = False, roots: Iterable[str] = ()) -> None:
+        self.store, self.is_found, self.process = store, is_found, os.getpid()
+        # The name of a store in memory is another one in each process: uris have that of theirs.
+        self.roots = dict.fromkeys([root_of(store).rstrip("/"), *roots])
         self.files = self.files_of(store)
 
     def __repr__(self) -> str:
         return f"wavetrain.store({self.store!r})"
 
     def __reduce__(self) -> Any:
-        return type(self), (self.store,)
+        return type(self), (self.store, self.is_found, tuple(self.roots))
 
     @staticmethod
     def files_of(store: Any) -> FsspecFiles | Values:
@@ -158,17 +160,26 @@ class StoreFiles:
 
     def key_of(self, name: str) -> str:
         """The key of a name, with the folder of the store where that is one of fsspec."""
-        rest = name[len(self.root) :] if name.startswith(f"{self.root}/") else name
-        if "://" in rest:
-            raise ValueError(
-                f"{name} is not of this store, {self.root}: give its own, "
-                "files=wavetrain.store(array)"
-            )
-        key = rest.lstrip("/")
+        key = self.rest_of(name).lstrip("/")
         if not key:
             raise FileNotFoundError(name)
         folder = self.store.path.rstrip("/") if isinstance(self.files, FsspecFiles) else ""
         return f"{folder}/{key}" if folder else key
+
+    def rest_of(self, name: str) -> str:
+        """A name without the root of the store. ValueError: it is not of this store."""
+        roots = [root for root in self.roots if name == root or name.startswith(f"{root}/")]
+        rest, root = name[len(roots[0]) :] if roots else name, next(iter(self.roots))
+        if self.is_found and not roots:
+            raise ValueError(
+                f"{name} is not in {root}, the store of the first zarr.Array: open another one "
+                "for it, or give files=wavetrain.store(array) for keys of that store"
+            )
+        if "://" in rest:
+            raise ValueError(
+                f"{name} is not of this store, {root}: give its own, files=wavetrain.store(array)"
+            )
+        return rest
 
     def opened(self) -> FsspecFiles | Values:
         """The files, opened anew in a process that was forked."""
@@ -209,27 +220,26 @@ def store(given: Any) -> StoreFiles:
 
 def uris_of(fit: Any) -> list[str]:
     """The uris of the arrays that `fit` lists."""
-    return files_and_uris(None, fit)[1]
-
-
-def files_and_uris(files: Any, fit: Any) -> tuple[Any, list[str]]:
-    """`files`, or the store that arrays of `fit` are in, and their uris."""
     is_name = isinstance(fit, (str, bytes, os.PathLike))
     if is_name or not isinstance(fit, Iterable):  # whose letters would be names
         raise TypeError(f"fit must be a list of arrays (got {short(fit)})")
     arrays = enumerate(cast("Iterable[Any]", fit))
-    uris = [uri_of(array, name=f"fit[{number}]") for number, array in arrays]
-    return files_for(files, uris, "fit has"), uris
+    return [uri_of(array, name=f"fit[{number}]") for number, array in arrays]
 
 
-def files_for(files: Any, uris: Iterable[str], of: str = "these are") -> Any:
-    """`files`, or where those are None the one store that these arrays are in."""
-    if files is not None:
+def files_and_uris(files: Any, fit: Any) -> tuple[Any, list[str]]:
+    """`files`, or the store that arrays of `fit` are in, and their uris."""
+    uris = uris_of(fit)
+    return files_for(files, uris), uris
+
+
+def files_for(files: Any, uris: Iterable[str]) -> Any:
+    """`files`, or where those are None the store that these arrays are in: all of them, or none.
+    A path beside them might be a key of the store, too, where other data lies."""
+    served = next((uri for uri in uris if isinstance(uri, Served)), None)
+    if files is not None or served is None:
         return files
-    roots = {root_of(uri.store): uri.store for uri in uris if isinstance(uri, Served)}
-    if len(roots) > 1:
-        first, second, *_ = roots
-        raise ValueError(
-            f"{of} arrays of two stores, {first} and {second}: open one for each store"
-        )
-    return store(next(iter(roots.values()))) if roots else None
+    found = StoreFiles(served.store, is_found=True)
+    for uri in uris:
+        found.rest_of(uri)
+    return found

@@ -106,31 +106,67 @@ def test_a_reader_forgets_an_array_of_a_store():
         assert reader.read(array).tolist() == [2] * 4
 
 
-def test_the_store_is_that_of_the_first_samples_alone(pipeline):
-    first, second = [written(zarr.storage.MemoryStore(), chunks=(16,) * 3) for _ in range(2)]
-    samples = [wavetrain.Sample(array, CORNER) for array in (first, second)]
-    stream = pipeline(samples_per_batch=1)
-    with pytest.raises(ValueError, match="these samples are of arrays of two stores"):
-        stream.push(samples)
-    stream.push(samples[:1])
-    stream.pop().release()
-    stream.push(samples[1:])
-    with pytest.raises(wavetrain.StorageError, match="is not of this store, memory://"):
-        stream.pop()
+OTHER = r"is not in memory://\d+, the store of the first zarr\.Array: open another one for it"
+
+
+@pytest.fixture
+def twins(tmp_path, monkeypatch):
+    """An array of ones in a store, and a path on disk of twos that is a key of the store, too."""
+    monkeypatch.chdir(tmp_path)
+    store, data = zarr.storage.MemoryStore(), numpy.ones((EDGE,) * 3, "u2")
+    write_cube(store, data, name="a", shards=None)
+    write_cube(store, data * 3, name="b", shards=None)
+    write_cube("b", data * 2, shards=None)
+    return zarr.open_array(store, path="a", mode="r")
+
+
+@pytest.mark.parametrize("other", ["b", "./b", "folder", "store"])
+def test_a_path_after_a_store_is_never_a_key_of_it(twins, pipeline, other):
+    """Nor is an array on disk, or in another store."""
+    if other == "folder":
+        other = zarr.open_array("b", mode="r")
+    elif other == "store":
+        other = written(zarr.storage.MemoryStore(), chunks=(16,) * 3)
+    first, second = (wavetrain.Sample(array, CORNER) for array in (twins, other))
+    for samples in ([first, second], [second, first]):
+        with pytest.raises(ValueError, match=OTHER):
+            pipeline(samples_per_batch=1).push(samples)
+    with pytest.raises(ValueError, match=OTHER):
+        pipeline(fit=[twins, other])
+    for stream in (pipeline(samples_per_batch=1), pipeline(samples_per_batch=1, fit=[twins])):
+        stream.push([first])
+        stream.pop().release()
+        stream.push([second])
+        with pytest.raises(wavetrain.StorageError, match=OTHER):
+            stream.pop()
+
+
+def test_a_reader_that_was_fitted_to_a_store_reads_paths_on_disk(twins):
+    readers = [wavetrain.Reader(fit=[twins]), wavetrain.Reader(fit=["b", twins])]
+    for reader in [*readers, wavetrain.reader(fit=["b", twins], n_io_threads=3)]:
+        assert [reader.read(uri, CORNER).max() for uri in (twins, "b")] == [1, 2]
+    for reader in readers:
+        reader.close()
+
+
+def test_a_path_is_a_key_of_files_that_were_given(twins):
+    with wavetrain.Reader(files=wavetrain.store(twins)) as reader:
+        assert reader.read("b", CORNER).max() == 3
 
 
 def test_a_store_that_comes_later_than_files_is_refused_with_the_way_out(cube, pipeline):
     stream = pipeline(samples_per_batch=1)
     stream.push([cube.sample(0)])
     array = written(zarr.storage.MemoryStore())
-    text = r"memory:// is not read: give files=wavetrain\.store\(\.\.\)"
+    text = "is in a store, and this pipeline has begun with files on disk: open another one for"
     for call in (
         lambda: stream.push([wavetrain.Sample(array, CORNER)]),
         lambda: stream.push_boxes(array, PLACE, (EDGE,) * 3),
-        lambda: stream.forget(array),
     ):
         with pytest.raises(wavetrain.Unsupported, match=text):
             call()
+    with pytest.raises(wavetrain.Unsupported, match=r"give files=wavetrain\.store\(\.\.\)"):
+        stream.forget(array)
 
 
 def test_a_thread_that_waits_gets_the_batch_of_a_store_that_is_found():
@@ -154,6 +190,19 @@ def test_a_sample_of_a_store_is_sent_as_text():
     sample = wavetrain.Sample(written(zarr.storage.MemoryStore()), CORNER)
     again = pickle.loads(pickle.dumps(sample))
     assert again == sample and type(again.uri) is str
+
+
+@pytest.mark.parametrize("given", [{}, {"files": True}], ids=["found", "files"])
+@pytest.mark.parametrize("kind", [list, Columns])
+def test_a_loader_of_a_store_in_memory_is_sent_with_it(given, kind):
+    """The name of its copy is another one, and that of samples is the one they were made with."""
+    array = written(zarr.storage.MemoryStore())
+    dataset = Columns(array) if kind is Columns else [wavetrain.Sample(array, CORNER)]
+    files = wavetrain.store(array) if given else None
+    loader = wavetrain.DataLoader(dataset, 1, config=ONE, files=files, fit=[array])
+    with pickle.loads(pickle.dumps(loader)) as sent:
+        (batch,) = [batch.numpy().copy() for batch in sent]
+    numpy.testing.assert_array_equal(batch[0], Cube.data[:EDGE, :EDGE, :EDGE])
 
 
 @pytest.mark.parametrize("make", [object_store, icechunk_store], ids=["obstore", "icechunk"])
