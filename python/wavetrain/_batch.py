@@ -148,6 +148,17 @@ class Taken(Owned):
         self._loader, self.handle = loader, handle
         self._number, self._capsules = number, capsules  # of the field; of all, by number
 
+    def __eq__(self, other: object) -> bool:
+        has_values = isinstance(other, (int, float, list, tuple)) or hasattr(other, "__array__")
+        if has_values and not isinstance(other, Taken):
+            raise TypeError(
+                "a batch does not compare to numbers: give batch.numpy() or batch.torch(), which "
+                f"do (got {short(other)})"
+            )
+        return self is other
+
+    __hash__ = Owned.__hash__
+
     def _view(self) -> _native.BatchView:
         view = _native.BatchView(struct_size=VIEW_BYTES)
         try:

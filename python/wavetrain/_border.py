@@ -63,6 +63,8 @@ def short(value: Any) -> str:
 
 def whole(name: str, value: Any, low: int, high: int) -> int:
     """`value` as an int of low to high: an int, or what stands for one, such as numpy's."""
+    if type(value) is int and low <= value <= high:  # most are
+        return value
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be a whole number (got {short(value)})")
     try:

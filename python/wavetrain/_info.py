@@ -15,6 +15,7 @@ from wavetrain._interrupts import Kept
 from wavetrain._library import call
 from wavetrain._sample import uri_of
 from wavetrain._stores import files_for
+from wavetrain._words import READ, told
 
 
 class NodeKind(enum.IntEnum):
@@ -69,6 +70,7 @@ class ArrayInfo:
     fill: bytes = b""  # one element of missing chunks, in the byte order of this machine
 
 
+@told({**READ, "store": "give files"})
 def array_info(uri: Any, *, files: Any = None) -> ArrayInfo:
     """Describes the array or the group at `uri`, read through `files` as by a Pipeline."""
     path = uri_of(uri)

@@ -347,12 +347,14 @@ class Pipeline(Owned):
         self._drop_pulled()
         raise self._explained(error)
 
-    def pop(self) -> Batch:
+    def pop(self, *given: NoReturn, **named: NoReturn) -> Batch:
         """The next batch, as soon as it is complete.
 
         PoolStarved after Config.pop_timeout_s: a later pop gets the same batch. EndOfStream behind
         a flush. What is wrong in a store (NotFound, DtypeMismatch, RankMismatch, StorageError,
         DecodeError ..) is raised behind all batches before it, and again until reset."""
+        if given or named:
+            raise TypeError("pop takes nothing: Config(pop_timeout_s=..) is how long it waits")
         self._check_open()
         limit = self._config.pop_timeout_s
         deadline = math.inf if limit is None else time.monotonic() + limit

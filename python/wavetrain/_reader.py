@@ -17,7 +17,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from wavetrain import _native
 from wavetrain._border import short
@@ -35,6 +35,7 @@ from wavetrain._stats import Stats, read_stats
 from wavetrain._stores import store, uris_of
 from wavetrain._table import Fields
 from wavetrain._window import BOX_BYTES, FORMATS, PLACED, PLACED_AT, ZEROS
+from wavetrain._words import READ, refusal
 
 BYTES = {Dtype.BF16: 2, Dtype.BOOL: 1, Dtype.RAW: 1} | {
     dtype: int(name[1:]) for dtype, name in NUMPY.items() if name[1:]
@@ -131,8 +132,9 @@ class Reader(Owned):
         uri: Any,
         box: Iterable[slice[Any, Any, Any] | tuple[int, int]] | None = None,
         out: Any = None,
-        *,
+        *more: NoReturn,
         field: str | int = 0,
+        **others: NoReturn,
     ) -> Any:
         """Reads a box of the array at `uri`, a path or a zarr.Array, and gives `out`.
 
@@ -145,6 +147,8 @@ class Reader(Owned):
 
         What is wrong is raised as by pop (NotFound, StorageError ..); it is PoolStarved if it takes
         longer than Config.pop_timeout_s. Nothing is written to `out` after that."""
+        if more or others:
+            raise refusal("read", Reader.read, READ, (uri, box, out, *more), others)
         name, walks = uri_of(uri), None if box is None else listed(box)
         other = self._reader_of(name)
         if other is not None:

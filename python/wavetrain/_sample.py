@@ -8,7 +8,7 @@ import itertools
 import os
 import sys
 from collections.abc import Iterable
-from typing import Any, cast, overload
+from typing import Any, NoReturn, cast, overload
 
 from wavetrain import _border, _native
 from wavetrain._affine import Affine
@@ -16,6 +16,7 @@ from wavetrain._affine import check as check_affine
 from wavetrain._augmented import Augment, check
 from wavetrain._border import I64_MAX, I64_MIN, U64_MAX, short
 from wavetrain._fed import Fed, Number, feed
+from wavetrain._words import BOX, SAMPLE, refusal
 
 EMPTY: tuple[int, ...] = ()
 ARRAYS = ", an array in memory (give numpy.asarray(..) of what is none) or a number"
@@ -81,14 +82,17 @@ class Box:
         uri: Any = None,
         aabb: Iterable[slice[Any, Any, Any] | tuple[int, int]] | None = None,
         field: str | int = 0,
-        *,
+        *more: NoReturn,
         at: Iterable[int] = EMPTY,
         step: Iterable[int] = EMPTY,
         axes: Iterable[int | None] | None = None,
         array: Any = None,
         augment: Augment | None = None,
         affine: Affine | None = None,
+        **others: NoReturn,
     ) -> None:
+        if more or others:
+            raise refusal("Box", Box.__init__, BOX, (uri, aabb, field, *more), others)
         keep = object.__setattr__
         # Of an array in a store the ends are known; what else has a uri has none.
         ends: Any = ()
@@ -187,8 +191,16 @@ class Sample:
     @overload
     def __init__(self, *, boxes: Iterable[Box], tag: int = 0) -> None: ...
     def __init__(
-        self, uri: Any = None, aabb: Any = None, tag: int = 0, *, boxes: Any = None
+        self,
+        uri: Any = None,
+        aabb: Any = None,
+        tag: int = 0,
+        *more: NoReturn,
+        boxes: Any = None,
+        **others: NoReturn,
     ) -> None:
+        if more or others:
+            raise refusal("Sample", Sample.__init__, SAMPLE, (uri, aabb, tag, *more), others)
         keep = object.__setattr__
         # As dataclasses.replace gives them, none of a kind is an empty tuple.
         if boxes is not None and boxes != ():

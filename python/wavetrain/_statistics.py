@@ -16,6 +16,7 @@ from wavetrain._errors import NotFound
 from wavetrain._info import ArrayInfo, array_info
 from wavetrain._reader import Reader, closed, listed
 from wavetrain._sample import Box, uri_of
+from wavetrain._words import READ, told
 
 PERCENTS = (0.1, 1, 5, 25, 50, 75, 95, 99, 99.9)
 SETS_MAX = 4096  # along an axis
@@ -48,6 +49,7 @@ class Statistics:
     percentiles: dict[float, Any] | None  # by percentage; None if they were not asked for
 
 
+@told({**READ, "axes": "give axis"})
 def statistics(
     uri: Any,
     box: Iterable[slice[Any, Any, Any] | tuple[int, int]] | None = None,

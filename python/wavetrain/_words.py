@@ -10,9 +10,10 @@ from __future__ import annotations
 import difflib
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 Class = TypeVar("Class")
+Call = TypeVar("Call", bound=Callable[..., Any])
 
 THREADS = "batches are made by threads of this process: leave it out"
 
@@ -66,6 +67,51 @@ SOURCE = {
     "batch_size": "give Config(samples_per_batch=..)",
     "function": "give source",
 }
+UNITS = {
+    **dict.fromkeys(("url", "path", "file", "filename", "name", "store", "source"), "give uri"),
+    **dict.fromkeys(
+        ("box", "bbox", "bounds", "region", "roi", "slices", "slice", "index", "selection"),
+        "give aabb",
+    ),
+    **dict.fromkeys(
+        ("begin", "begins", "start", "end", "stop", "shape", "size", "offset", "origin"),
+        "give aabb, a slice or (start, stop) for each axis",
+    ),
+    "dtype": "give Config(dtype=..)",
+}
+SAMPLE = {
+    **UNITS,
+    **dict.fromkeys(("id", "label", "key", "tags"), "give tag, a whole number"),
+    **{
+        name: f"give boxes=[Box(uri, aabb, {name}=..)]"
+        for name in ("field", "at", "step", "axes", "augment", "affine")
+    },
+    **dict.fromkeys(("array", "data"), "give boxes=[Box(array=..)]"),
+    "box": "give aabb, or boxes=[Box(uri, aabb)] of several",
+}
+BOX = {
+    **UNITS,
+    "tag": "give it to Sample",
+    "boxes": "give them to Sample",
+    **dict.fromkeys(("data", "value", "label", "tensor"), "give array"),
+    "steps": "give step",
+    "to": "give at",
+}
+READ = {
+    **{name: fix.replace("aabb", "box") for name, fix in UNITS.items()},
+    "aabb": "give box",
+    "array": "give uri",
+    "dtype": "give Reader(dtype=..)",
+    "files": "give Reader(files=..)",
+    "timeout": "give Reader(pop_timeout_s=..)",
+}
+ORDER = {
+    "n": "give samples",
+    "batch_size": "give batch",
+    "drop_last": 'give tail="drop"',
+    "num_replicas": "give world",
+    "sampler": "give samples",
+}
 BATCH = {
     "tags": "give batch.info.tags",
     "tag": "give batch.info.tags",
@@ -112,28 +158,48 @@ def fix_of(name: str, known: Iterable[str], others: Mapping[str, str], whole: st
     return f"the nearest name is {near[0]}" if near else f"help({whole}) lists the names"
 
 
+def refusal(
+    of: str, call: Any, others: Mapping[str, str], given: tuple[Any, ...], named: Iterable[str]
+) -> TypeError:
+    """The error of a call that was given too many values, or a name that it does not have. given:
+    of a method the values without self."""
+    code = call.__code__
+    has_self = code.co_varnames[:1] == ("self",)
+    known = code.co_varnames[has_self : code.co_argcount + code.co_kwonlyargcount]
+    wrong = next((name for name in named if name not in known), None)
+    if wrong is not None:
+        return TypeError(f"{of} has no {wrong}: {fix_of(wrong, known, others, of)}")
+    most = code.co_argcount - has_self
+    taken = f"{most} values without a name" if most else "names alone"
+    more = f": give {known[most]}=.." if most < len(known) else f" (got {len(given)})"
+    return TypeError(f"{of} takes {taken}{more}")
+
+
+def checked(made: Call, of: str, others: Mapping[str, str]) -> Call:
+    """A call that refuses names of keywords that it does not have with the fix."""
+    code = made.__code__
+    names = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    has_self = code.co_varnames[:1] == ("self",)
+
+    @functools.wraps(made)
+    def call(*given: Any, **named: Any) -> Any:
+        if len(given) > code.co_argcount or not names.issuperset(named):
+            raise refusal(of, made, others, given[has_self:], named)
+        return made(*given, **named)
+
+    return cast("Call", call)
+
+
 def knows(others: Mapping[str, str]) -> Callable[[type[Class]], type[Class]]:
     """A class whose call refuses names of keywords that it does not have with the fix."""
 
     def decorate(of: type[Class]) -> type[Class]:
-        made: Any = of.__init__
-        code = made.__code__
-        known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
-        names = frozenset(known)
-
-        @functools.wraps(made)
-        def init(self: Any, *arguments: Any, **named: Any) -> None:
-            if len(arguments) >= code.co_argcount:
-                most = code.co_argcount - 1
-                taken = f"{most} values without a name" if most else "names alone"
-                raise TypeError(f"{of.__name__} takes {taken}: give {known[most]}=..")
-            if not names.issuperset(named):
-                name = next(name for name in named if name not in names)
-                fix = fix_of(name, known, others, of.__name__)
-                raise TypeError(f"{of.__name__} has no {name}: {fix}")
-            made(self, *arguments, **named)
-
-        of.__init__ = init
+        of.__init__ = checked(of.__init__, of.__name__, others)
         return of
 
     return decorate
+
+
+def told(others: Mapping[str, str]) -> Callable[[Call], Call]:
+    """A function that does so."""
+    return lambda made: checked(made, made.__name__, others)

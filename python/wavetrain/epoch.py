@@ -53,6 +53,7 @@ from wavetrain._orders import (
     split,
     stratify,
 )
+from wavetrain._words import ORDER, knows
 
 __all__ = [
     "EPOCH_MAX",
@@ -207,6 +208,7 @@ class Taken(NamedTuple):
     is_padding: bool
 
 
+@knows(ORDER)
 class Epoch:
     """The samples of an epoch that a rank gets: an iterator of their numbers.
 

@@ -53,6 +53,15 @@ CALLS = [
     (lambda: wavetrain.Box(array="x"), "give numpy.asarray(..) of the values (got 'x')"),
     (lambda: wavetrain.Box([1, 2]), "(give numpy.asarray(..) of what is none) or a number (got"),
     (lambda: wavetrain.Box("a", BOX, at=3), "at must be a sequence, an item per axis (got 3)"),
+    (lambda: wavetrain.Sample(url="a", aabb=BOX), "Sample has no url: give uri"),
+    (lambda: wavetrain.Sample("a", box=BOX), "Sample has no box: give aabb, or boxes=[Box(uri, aa"),
+    (lambda: wavetrain.Sample("a", aabbs=BOX), "Sample has no aabbs: the nearest name is aabb"),
+    (lambda: wavetrain.Sample("a", BOX, label=1), "Sample has no label: give tag, a whole number"),
+    (lambda: wavetrain.Sample("a", BOX, step=1), "give boxes=[Box(uri, aabb, step=..)]"),
+    (lambda: wavetrain.Sample("a", BOX, 1, 2), "Sample takes 3 values without a name: give boxes="),
+    (lambda: wavetrain.Box("a", roi=BOX), "Box has no roi: give aabb"),
+    (lambda: wavetrain.Box("a", BOX, tag=1), "Box has no tag: give it to Sample"),
+    (lambda: wavetrain.Box("a", BOX, 0, (0,)), "Box takes 3 values without a name: give at=.."),
     (lambda: wavetrain.Box("a", BOX, augment={}), "augment must be a wavetrain.Augment (got {})"),
     # Tables.
     (lambda: wavetrain.Column("a", BEGINS, None), "shape must have the places of the box along"),
@@ -66,6 +75,7 @@ CALLS = [
     (lambda: wavetrain.Augment(clamp=[0, None]), "clamp must be a number (got None)"),
     (lambda: wavetrain.Augment(scales=2), "Augment has no scales: the nearest name is scale"),
     (lambda: wavetrain.Augment(2), "Augment takes names alone: give scale=.."),
+    (lambda: wavetrain.Erase((0,), (1,), 0, 1), "Erase takes 3 values without a name (got 4)"),
     (lambda: wavetrain.Erase((0,), (1, 1)), "must have an item per axis (got (0,) and (1, 1))"),
     (lambda: wavetrain.Affine("x"), "matrix must have a row for each axis (got 'x')"),
     (lambda: wavetrain.Affine(5), "matrix must have a row for each axis (got 5)"),
@@ -89,6 +99,7 @@ CALLS = [
         "transforms[0] must be callable",
     ),
     (lambda: epoch.Epoch(10, rank=3, world=2), "rank must be below world, which is 2 (got 3)"),
+    (lambda: epoch.Epoch(10, batch_size=3), "Epoch has no batch_size: give batch"),
     (lambda: epoch.split([1, 2], [0.5, 0.5]), "n must be a whole number (got [1, 2])"),
     # The module.
     (lambda: wavetrain.Dataloader, "wavetrain has no Dataloader: the nearest name is DataLoader"),
@@ -96,6 +107,9 @@ CALLS = [
     (lambda: wavetrain.Dataset, "any object with len(dataset) and dataset[index], a Sample"),
     (lambda: wavetrain.store("memory://"), "store must be a Store of zarr-python 3, or a zarr.Arr"),
     (lambda: wavetrain.fsspec("s3"), "fs must be a file system of fsspec (got 's3')"),
+    (lambda: wavetrain.array_info("a", store=1), "array_info has no store: give files"),
+    (lambda: wavetrain.statistics("a", axes=1), "statistics has no axes: give axis"),
+    (lambda: wavetrain.statistics("a", aabb=1), "statistics has no aabb: give box"),
     (lambda: wavetrain.array_info(None), "uri must be a str, a path or a zarr.Array (got None)"),
 ]
 
@@ -115,9 +129,13 @@ OPEN = [
     (lambda to, _: to.stop(), "a Pipeline has no stop: give close()"),
     (lambda to, _: to.read("a", BOX), "wavetrain.reader().read(uri, box) reads one box"),
     (lambda to, _: to.pusch([]), "a Pipeline has no pusch: the nearest name is push"),
+    (lambda to, _: to.pop(timeout=3), "pop takes nothing: Config(pop_timeout_s=..) is how long"),
+    (lambda to, _: to.pop(3), "pop takes nothing: Config(pop_timeout_s=..) is how long it waits"),
     (lambda to, _: to.batches(2).next(), "a Batches has no next"),
     (lambda _, batch: batch.data, "a batch has no data: give batch.torch() or batch.numpy()"),
     (lambda _, batch: batch.tag, "a batch has no tag: give batch.info.tags"),
+    (lambda _, batch: batch == 3, "give batch.numpy() or batch.torch(), which do (got 3)"),
+    (lambda _, batch: batch != numpy.ones(3), "which do (got an array of 3 float64)"),
     (lambda _, batch: batch[0], "batch.numpy()[0] is its first sample"),
 ]
 
@@ -154,6 +172,8 @@ def test_a_mistake_with_what_is_open_is_named_with_the_fix(cube, pipeline, call,
         ),
         (lambda by, uri: by.read(uri, BOX, OUT.astype("f4")), "out must be an array of u16 of 2 b"),
         (lambda by, uri: by.get(uri, BOX), "a Reader has no get"),
+        (lambda by, uri: by.read(uri, aabb=BOX), "read has no aabb: give box"),
+        (lambda by, uri: by.read(uri, BOX, OUT, 1), "read takes 3 values without a name: give fi"),
     ],
 )
 def test_a_mistake_with_a_reader_is_named_with_the_fix(cube, call, text):
@@ -195,3 +215,11 @@ def test_what_stands_for_a_number_is_one(number):
     assert wavetrain.Augment(scale=number).scale == (float(number),)
     assert wavetrain.Augment(scale=[number] * 2).scale == (float(number),) * 2
     assert wavetrain.Affine([[number, 0]]).matrix == ((float(number), 0.0),)
+
+
+def test_a_batch_is_itself_alone(cube, pipeline):
+    stream = pipeline(samples_per_batch=1, n_batch_slots=2)
+    stream.push(cube.samples(2))
+    with stream.pop() as first, stream.pop() as second:
+        assert first == first and first != second and first != None  # noqa: E711
+        assert [second, first].index(first) == 1 and len({first, second, first}) == 2
