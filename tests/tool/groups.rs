@@ -83,6 +83,17 @@ fn a_plate_tells_its_grid_and_the_fields_of_its_wells() {
     }
 }
 
+#[test]
+fn a_group_named_by_a_file_uri_is_walked() {
+    let scratch = Scratch::new();
+    copy_folder(Path::new(&group_uri("plain_3")), &scratch.path("a b"));
+    let (arrays, folder) = (objects(&scratch.uri("a b")).len(), scratch.uri("a%20b"));
+    assert!(arrays > 1);
+    for uri in [format!("file://{folder}"), format!("file:{folder}")] {
+        assert_eq!(objects(&uri).len(), arrays, "{uri}");
+    }
+}
+
 fn write_group(scratch: &Scratch, name: &str, attributes: Value) -> String {
     fs::create_dir_all(scratch.path(name)).unwrap();
     let group = json!({"zarr_format": 3, "node_type": "group", "attributes": attributes});

@@ -87,7 +87,7 @@ fn tell_group(uri: &str, below: &Below, json: bool, scratch: &mut [u8]) -> Outco
     let progress = Progress::begin(Some(1 + below.groups.len() as u64), "looking at groups");
     let mut rejected = 0;
     for group in std::iter::once(uri).chain(below.groups.iter().map(String::as_str)) {
-        let stale = consolidated::stale(folder(group), below.nodes());
+        let stale = consolidated::stale(&folder(group), below.nodes());
         if !stale.is_empty() {
             let more = stale.len().saturating_sub(STALE_SHOWN_MAX);
             let more = if more > 0 { format!(", and {more} more") } else { String::new() };
@@ -212,7 +212,7 @@ fn array_bytes(info: &ArrayInfo) -> u64 {
 fn key_sample(uri: &str, info: &ArrayInfo) -> Option<String> {
     let mut parts = vec!["0"; info.rank as usize];
     // The library has read the document: a failure here is for the next call of it to report.
-    let Some(document) = document(folder(uri)).ok()? else {
+    let Some(document) = document(&folder(uri)).ok()? else {
         let document = document_at(&folder(uri).join(".zarray")).ok()??;
         parts.resize(parts.len().max(1), "0");
         return Some(parts.join(document["dimension_separator"].as_str().unwrap_or(".")));

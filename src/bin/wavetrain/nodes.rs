@@ -12,14 +12,18 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use wavetrain::base::limits::METADATA_BYTES_MAX;
+use wavetrain::base::text::Text;
+use wavetrain::source::zarr::normalize_uri;
 
 /// Folders of a group that are looked into, and how deep: a bound for a tree that has none.
 const FOLDERS_MAX: usize = 100_000;
 const DEPTH_MAX: usize = 32;
 
 /// The folder of a uri, as far as the tool looks into it itself.
-pub fn folder(uri: &str) -> &Path {
-    Path::new(uri.strip_prefix("file://").unwrap_or(uri))
+pub fn folder(uri: &str) -> PathBuf {
+    let mut path = Text::new();
+    let is_path = normalize_uri(uri, &mut path, &mut Text::new()).is_ok();
+    PathBuf::from(if is_path { path.as_str() } else { uri })
 }
 
 /// The zarr v3 metadata document in a folder; None if there is none.
@@ -72,7 +76,7 @@ fn without_constants(mut bytes: Vec<u8>) -> Vec<u8> {
 
 /// Whether a uri is that of a group.
 pub fn is_group(uri: &str) -> bool {
-    is_group_folder(folder(uri))
+    is_group_folder(&folder(uri))
 }
 
 /// Whether a folder has a document of this name; one that may not be looked at is one.
@@ -117,7 +121,7 @@ impl Below {
     pub fn look(uri: &str) -> Outcome<Below> {
         let progress = Progress::begin(None, "looking for arrays");
         let mut below = Below { arrays: Vec::new(), groups: Vec::new(), refused: 0 };
-        let mut waiting = vec![(folder(uri).to_owned(), 0)];
+        let mut waiting = vec![(folder(uri), 0)];
         let mut looked = 0;
         while let Some((place, depth)) = waiting.pop() {
             looked += 1;

@@ -111,7 +111,7 @@ pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(
     let mut buffer = [0; URI_BYTES_MAX];
     // raw:file:///PATH?.. is a file:// uri with a description behind it, which has no escapes.
     if let Some((path, query)) = uri.strip_prefix(RAW_PREFIX).and_then(|raw| raw.rsplit_once('?'))
-        && scheme(path).is_some_and(|name| name.eq_ignore_ascii_case("file"))
+        && is_of_files(path)
     {
         let path = file_path(path, &mut buffer, why)?;
         out.clear();
@@ -126,7 +126,7 @@ pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(
     };
     // The first slash of a path stays, and those of a scheme.
     let (path, least, selection) = match scheme(uri) {
-        Some(name) if name.eq_ignore_ascii_case("file") => {
+        _ if is_of_files(uri) => {
             let (uri, selection) = match uri.split_once('#').filter(is_selection) {
                 Some((uri, text)) => (uri, Some(text)),
                 None => (uri, None),
@@ -146,16 +146,23 @@ pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(
     Ok(())
 }
 
-/// The path of a `file://` uri (RFC 8089), its escapes resolved into `buffer`.
+/// Whether it is `file:///path`, or `file:/path` as RFC 8089 has it where there is no host.
+fn is_of_files(uri: &str) -> bool {
+    uri.get(.."file:/".len()).is_some_and(|start| start.eq_ignore_ascii_case("file:/"))
+}
+
+/// The path of a `file:` uri (RFC 8089), its escapes resolved into `buffer`.
 fn file_path<'b>(
     uri: &str,
     buffer: &'b mut [u8; URI_BYTES_MAX],
     why: &mut Why,
 ) -> Result<&'b str, Status> {
     let shown = Tail(uri, SHOWN_URI_BYTES);
-    let rest = uri.get("file://".len()..).unwrap_or("");
-    let slash = rest.bytes().position(|byte| byte == b'/').unwrap_or(rest.len());
-    let (host, path) = rest.split_at_checked(slash).unwrap_or((rest, ""));
+    let rest = uri.get("file:".len()..).unwrap_or("");
+    let (host, path) = rest.strip_prefix("//").map_or(("", rest), |rest| {
+        let slash = rest.bytes().position(|byte| byte == b'/').unwrap_or(rest.len());
+        rest.split_at_checked(slash).unwrap_or((rest, ""))
+    });
     if !path.is_empty() && !host.is_empty() && !host.eq_ignore_ascii_case("localhost") {
         return Err(fail!(
             why,
@@ -309,7 +316,8 @@ mod tests {
             ("50%25 a?b#c", "50%25 a?b#c"),
             ("./s3://bucket", "./s3://bucket"),
             ("1a://x", "1a://x"),
-            ("file:/x", "file:/x"),
+            ("file:x", "file:x"),
+            ("./file:/x", "./file:/x"),
             ("čš/", "čš"),
         ] {
             assert_eq!(normal(uri).as_deref(), Ok(path));
@@ -324,6 +332,9 @@ mod tests {
             ("file://LocalHost/a", "/a"),
             ("file:///a%20b%2Fc%25%c4%8D", "/a b/c%č"),
             ("file:///", "/"),
+            ("file:/data/a%20b/", "/data/a b"),
+            ("File:/a#level=1", "/a#level=1"),
+            ("raw:file:/a%20b?dtype=u1&shape=1", "raw:/a b?dtype=u1&shape=1"),
             ("file:///a%23b#level=1", "/a#b#level=1"),
             ("file:///a/#scale=1,2", "/a#scale=1,2"),
         ] {
