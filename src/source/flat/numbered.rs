@@ -245,7 +245,7 @@ impl<'a> Numbered<'a> {
             write_numbered(end.as_str(), whole as u32, self.digits(), &mut path);
             let text = "is not there, but files with higher numbers are";
             let least = (0..self.room()).find(|number| self.is_seen(*number)).or(self.beyond);
-            return Err(match least.filter(|_| whole == 0 && self.pattern.first == 0) {
+            return Err(match least.filter(|_| whole == 0 && uri.ends_with(ENDING)) {
                 Some(least) => {
                     let way =
                         format_args!("if {least} is the first, name them {end}#{FIRST}{least}");
@@ -344,11 +344,17 @@ mod tests {
             ("/d/s_*.npy", &[99], "if 99 is the first, name them /d/s_*.npy#first=99"),
             ("/d/s_*.npy#first=1", &[2, 3], "/d/s_001.npy: is not there, but files with higher"),
             ("/d/s_*.npy#first=1", &[1, 3], "/d/s_002.npy: is not there, but files with higher"),
+            (
+                "/d/s_*.npy#first=0",
+                &[1],
+                "/d/s_000.npy: is not there, but files with higher numbers are",
+            ),
             ("/d/s_*.npy#first=1", &[0, 1], "a file lies before the first one: 0"),
             ("/d/s_*.npy#first=1", &[1, 2, 3, 4, 5, 6, 7, 8, 9], "9 files, max_npy_files = 8"),
         ] {
             let refused = find(uri, numbers).unwrap_err();
             assert!(refused.contains(text), "{refused}");
+            assert!(refused.matches(FIRST).count() <= 1, "{refused}");
         }
     }
 

@@ -49,8 +49,10 @@ impl<'a> Selection<'a> {
             _ => None,
         };
         found.ok_or_else(|| {
+            let is_first = text.starts_with("first");
             let (shown, text) = (Tail(uri, SHOWN_BYTES), Tail(text, 60));
-            let way = "write #level=2 or #scale=0.5,0.5,0.5";
+            let level = "write #level=2 or #scale=0.5,0.5,0.5";
+            let way = if is_first { "write NAME_*.npy#first=1" } else { level };
             fail!(why, Invalid, "{shown}: '#{text}' is not understood: {way}")
         })
     }
@@ -251,6 +253,7 @@ mod tests {
             (&sound, "level=-1", Status::Invalid, "is not understood"),
             (&sound, "level=+1", Status::Invalid, "is not understood"),
             (&sound, "level", Status::Invalid, "write #level=2 or"),
+            (&sound, "first=x", Status::Invalid, "not understood: write NAME_*.npy#first=1"),
             (&bare, "scale=1,1", Status::Unsupported, "say no scale: write #level=2"),
             (&several, "level=0", Status::Unsupported, "several images"),
         ] {
