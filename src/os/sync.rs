@@ -119,7 +119,7 @@ impl Condvar {
             return self.wait(guard);
         }
         let deadline = libc::timespec {
-            tv_sec: (deadline_ns / 1_000_000_000) as libc::time_t,
+            tv_sec: (deadline_ns / 1_000_000_000) as _,
             tv_nsec: (deadline_ns % 1_000_000_000) as libc::c_long,
         };
         // SAFETY: the guard holds the mutex that all waiters use; the deadline outlives the call.

@@ -14,6 +14,9 @@ use core::ptr;
 #[derive(Clone, Copy)]
 pub struct Thread(libc::pthread_t);
 
+// SAFETY: it names a thread, which any thread may join; musl has a pointer for that.
+unsafe impl Send for Thread {}
+
 /// What a thread runs: a function and its argument, which outlive it.
 pub type ThreadMain = extern "C" fn(*mut c_void) -> *mut c_void;
 
@@ -110,7 +113,7 @@ pub fn thread_join(thread: Thread) {
 /// Makes the calling thread one that computes and lets others go first, where nobody chose another
 /// policy for it.
 pub fn be_batch() -> Result<(), Errno> {
-    let priority = libc::sched_param { sched_priority: 0 };
+    let priority: libc::c_int = 0; // the kernel's sched_param has no more
     let place = (&raw const priority).addr();
     // SAFETY: it asks for the policy of the calling thread, 0, and reads and writes nothing. Both
     // calls go by their numbers because musl refuses them.

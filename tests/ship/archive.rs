@@ -95,11 +95,17 @@ fn build(folder: &Path, source: &str) -> PathBuf {
 
 /// The same with macros defined.
 fn build_with(folder: &Path, source: &str, defines: &[&str]) -> PathBuf {
+    build_by("gcc", folder, source, defines)
+}
+
+/// The same by another compiler.
+fn build_by(compiler: &str, folder: &Path, source: &str, defines: &[&str]) -> PathBuf {
     let name = Path::new(source).file_stem().unwrap();
-    let place = format!("program-{}{}", name.display(), defines.join("").replace('=', "-"));
+    let defined = defines.join("").replace('=', "-");
+    let place = format!("program-{}-{}{defined}", compiler.replace('/', "-"), name.display());
     let program = cc::folder(&place).join(name);
     cc::run(
-        Command::new("gcc")
+        Command::new(compiler)
             .args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wl,--fatal-warnings"])
             .args(defines)
             .arg("-I")
@@ -258,15 +264,25 @@ fn archive_has_the_same_bytes_from_another_folder_and_names_no_local_path() {
     }
 }
 
+/// Runs hello.c.
+fn check_hello(program: &Path, store: &str) {
+    let output = run(program, &[store]);
+    let batches = output.lines().filter(|line| line.contains("4 samples, mean"));
+    assert_eq!(batches.count(), 8, "{output}");
+}
+
 #[test]
 fn hello_prints_the_mean_of_every_batch() {
     let Some(folder) = archive() else { return };
-    let output = run(&build(folder, "examples/hello.c"), &[&cube("hello")]);
-    assert_eq!(
-        output.lines().filter(|line| line.contains("4 samples, mean")).count(),
-        8,
-        "{output}"
-    );
+    check_hello(&build(folder, "examples/hello.c"), &cube("hello"));
+}
+
+#[test]
+fn the_archive_links_with_musl_and_runs() {
+    let Some(folder) = archive() else { return };
+    let Some(compiler) = cc::find("gcc for musl", &["musl-gcc"]) else { return };
+    let program = build_by(&compiler, folder, "examples/hello.c", &["-static"]);
+    check_hello(&program, &cube("musl"));
 }
 
 /// Made once, because two tests run it.
