@@ -6,19 +6,18 @@ import ctypes
 import dataclasses
 import math
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from wavetrain import _border, _native
 from wavetrain._border import short
 from wavetrain._pixels import Array, numpy_
-from wavetrain._words import knows
+from wavetrain._words import refusal
 
 AXES_MAX = 3  # as wavetrain.h says of wavetrain_affine
 BYTES = ctypes.sizeof(_native.Affine)
 FILTERS = {"nearest": _native.NEAREST, "linear": _native.LINEAR}
 
 
-@knows({})
 @dataclasses.dataclass(frozen=True, init=False)
 class Affine:
     """A map from the places of a Box to voxels of its array. It needs Config(augment=True).
@@ -61,11 +60,14 @@ class Affine:
         self,
         matrix: Any,
         axes: Iterable[int] | None = None,
-        *,
+        *more: NoReturn,
         filter: str = "linear",
         level: int | None = None,
         units: bool = False,
+        **others: NoReturn,
     ) -> None:
+        if more or others:
+            raise refusal("Affine", Affine.__init__, {}, (matrix, axes, *more), others)
         keep = object.__setattr__
         if isinstance(matrix, (str, bytes)) or not isinstance(matrix, Iterable):
             raise TypeError(f"matrix must have a row for each axis (got {short(matrix)})")

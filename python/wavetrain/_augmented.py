@@ -6,18 +6,17 @@ import ctypes
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from wavetrain import _border, _native
 from wavetrain._border import U64_MAX, short
-from wavetrain._words import knows
+from wavetrain._words import refusal
 
 CHANNELS_MAX, ERASES_MAX = 64, 8  # as wavetrain.h says of wavetrain_augment
 EMPTY: tuple[float, ...] = ()
 BYTES = ctypes.sizeof(_native.Augment)
 
 
-@knows({})
 @dataclasses.dataclass(frozen=True, init=False)
 class Erase:
     """A box of a field that is overwritten.
@@ -33,7 +32,16 @@ class Erase:
     end: tuple[int, ...]
     values: tuple[float, ...]
 
-    def __init__(self, begin: Iterable[int], end: Iterable[int], values: Any = 0.0) -> None:
+    def __init__(
+        self,
+        begin: Iterable[int],
+        end: Iterable[int],
+        values: Any = 0.0,
+        *more: NoReturn,
+        **others: NoReturn,
+    ) -> None:
+        if more or others:
+            raise refusal("Erase", Erase.__init__, {}, (begin, end, values, *more), others)
         keep = object.__setattr__
         keep(self, "begin", _border.axes("begin", begin, 0, place))
         keep(self, "end", _border.axes("end", end, 0, place))
@@ -46,7 +54,6 @@ class Erase:
             raise ValueError("values must be a float, or one for each channel")
 
 
-@knows({})
 @dataclasses.dataclass(frozen=True, init=False)
 class Augment:
     """What is done to the elements of a Box on their way into a field of f32, bf16 or f16. The
@@ -87,7 +94,7 @@ class Augment:
 
     def __init__(
         self,
-        *,
+        *more: NoReturn,
         scale: Any = None,
         bias: Any = None,
         channel_axis: int = 0,
@@ -96,7 +103,10 @@ class Augment:
         clamp: tuple[float, float] | None = None,
         erase: Iterable[Erase] | Erase = (),
         pad_goes_through: bool = False,
+        **others: NoReturn,
     ) -> None:
+        if more or others:
+            raise refusal("Augment", Augment.__init__, {}, more, others)
         keep = object.__setattr__
         keep(self, "scale", floats("scale", scale))
         keep(self, "bias", floats("bias", bias))
@@ -178,6 +188,8 @@ def floats(name: str, given: Any) -> tuple[float, ...]:
     """A number, or as many as there are channels."""
     if given is None:
         return EMPTY
+    if type(given) is float:
+        return (given,)
     one: Any = given
     is_text = isinstance(given, (str, bytes))
     if isinstance(given, Iterable) and getattr(one, "shape", None) != () and not is_text:

@@ -126,10 +126,15 @@ def real(name: str, value: Any) -> float:
 
 def rounded(name: str, value: Any) -> float:
     """`value` as a float, whatever stands for one: a tensor of one element, too."""
+    if type(value) is float:
+        return value
+    cause: Exception | None = None
     if not isinstance(value, (str, bytes)):
-        with contextlib.suppress(TypeError, ValueError, OverflowError):
+        try:
             return float(value)
-    raise TypeError(f"{name} must be a number (got {short(value)})")
+        except (TypeError, ValueError, OverflowError) as error:
+            cause = error
+    raise TypeError(f"{name} must be a number (got {short(value)})") from cause
 
 
 def finite(name: str, value: Any) -> float:

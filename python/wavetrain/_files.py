@@ -38,8 +38,9 @@ class Files(Protocol):
     several threads at once, and may wait. FileNotFoundError means that there is no such file, which
     for a chunk is data, the fill value; every other exception is a StorageError, whose cause it is.
     So is a FileNotFoundError that was raised from a failure: a PermissionError, a timeout, a status
-    of HTTP other than 404 and 410. The library makes a call that failed once more. A file must not
-    change while the pipeline is open."""
+    of HTTP other than 404 and 410. The library makes a call that failed once more; of an object
+    with `retries_itself = True` only a read of a chunk. A file must not change while the pipeline
+    is open."""
 
     def size(self, name: str) -> int:
         """The bytes of the file."""
@@ -204,6 +205,8 @@ class Hook:
                 f"wavetrain.fsspec(fs) and wavetrain.store(store) have (got {short(files)})"
             )
         self.files, self.causes = files, Causes(LOGGER)
+        given = getattr(files, "retries_itself", False)
+        self.retries_itself = _border.flag("files.retries_itself", given)
         self.pool = concurrent.futures.ThreadPoolExecutor(threads, "wavetrain-files")
         failed = _native.FILE_FAILED
         # ctypes keeps none of them alive.

@@ -341,8 +341,8 @@ class Pipeline(Owned):
         for uri in self._window.names():
             if isinstance(uri, Served) and isinstance(error, Unsupported) and uri in str(error):
                 error.args = (
-                    f"push: {uri} is in a store, and this pipeline has begun with files on disk: "
-                    "open another one for the store, with fit=[array]",
+                    f"push: {uri} is in a store, and this pipeline has begun without it: open "
+                    "another one for the store, with fit=[array]",
                 )
         self._drop_pulled()
         raise self._explained(error)
@@ -523,6 +523,7 @@ class Loader(Owned):
         try:
             if self.hook is not None:
                 self.hook.fill(native.files)
+                native.store.retries_itself = self.hook.retries_itself
                 self.causes.append(self.hook.causes)
             if self.arrays is not None:
                 self.arrays.fill(native.source)

@@ -210,7 +210,7 @@ class Sample:
         else:
             keep(self, "uri", uri_of(uri))
             if is_stored(uri):
-                aabb = ended(aabb, uri.shape)
+                aabb = ended(aabb, getattr(uri, "shape", ()))  # of a group: the library says so
             keep(self, "aabb", _border.axes("aabb", aabb, 0, interval))
         keep(self, "tag", _border.whole("tag", tag, 0, U64_MAX))
 

@@ -121,11 +121,23 @@ BATCH = {
     **dict.fromkeys(("to", "cuda", "cpu", "float"), "give batch.torch(), which has it"),
     **dict.fromkeys(("mean", "sum", "astype", "copy"), "give batch.numpy(), which has it"),
 }
+DALI = {
+    "build": "it is open as it is made: leave it out",
+    **dict.fromkeys(("schedule_run", "prefetch"), "batches are made ahead: leave it out"),
+    "release_outputs": "give batch.release()",
+}
 PIPELINE_HAS = {
+    **DALI,
+    **dict.fromkeys(("run", "outputs", "share_outputs"), "give pop()"),
     **dict.fromkeys(("next", "get", "get_batch", "get_next", "pull", "fetch"), "give pop()"),
     **dict.fromkeys(("put", "add", "submit", "append", "enqueue", "feed"), "give push(samples)"),
     **dict.fromkeys(("stop", "shutdown", "terminate", "join", "end"), "give close()"),
     "read": "wavetrain.reader().read(uri, box) reads one box",
+}
+SOURCE_HAS = {
+    **DALI,
+    **dict.fromkeys(("run", "outputs", "share_outputs", "pop", "next"), "give next(source)"),
+    **dict.fromkeys(("push", "put"), "give feed(data)"),
 }
 PACKAGE = {
     **dict.fromkeys(

@@ -41,7 +41,7 @@ from wavetrain._interrupts import Kept
 from wavetrain._owned import Owned
 from wavetrain._pipeline import Pipeline
 from wavetrain._sample import Box, Sample
-from wavetrain._words import SOURCE, knows
+from wavetrain._words import SOURCE, SOURCE_HAS, knows
 
 __all__ = ["BatchInfo", "SampleInfo", "Source"]
 
@@ -114,6 +114,7 @@ class Source(Owned):
     """
 
     instead = "make one where it is used, and load the state_dict() of this one there"
+    others = SOURCE_HAS
 
     def __init__(
         self,
@@ -445,7 +446,14 @@ class Source(Owned):
             self._fed.append(rows)
             self._wake.notify_all()
 
-    def feed_input(self, name: str, data: Any, layout: Any = None, cuda_stream: Any = None) -> None:
+    def feed_input(
+        self,
+        name: str,
+        data: Any,
+        layout: Any = None,
+        cuda_stream: Any = None,
+        use_copy_kernel: Any = False,
+    ) -> None:
         """`feed` as DALI's pipelines have it, where Config.fields has one field, of that name."""
         if self._fields != [name]:
             names = ", ".join(map(repr, self._fields)) if self._config.fields else "none"
@@ -457,6 +465,8 @@ class Source(Owned):
             raise ValueError("feed_input has no layout: give Source(None, config, layout=..)")
         if cuda_stream is not None:
             raise ValueError(f"feed_input has no cuda_stream: {SOURCE['cuda_stream']}")
+        if use_copy_kernel:
+            raise ValueError(f"feed_input has no use_copy_kernel: {SOURCE['use_copy_kernel']}")
         self.feed(data)
 
     def end(self) -> None:

@@ -401,3 +401,31 @@ def test_the_interpreter_ends_cleanly_with_files_in_flight(cube):
         lines = [line for line in done.stderr.splitlines() if not line.startswith("close: reads")]
         assert not lines or lines[-1].startswith("ResourceWarning: unclosed <Pipeline"), lines
         assert len(lines) <= 4, lines
+
+
+@pytest.mark.parametrize("retries_itself", [False, True])
+def test_files_that_make_requests_again_themselves_are_asked_once(cube, pipeline, retries_itself):
+    asked = []
+
+    def fail_once(name):
+        asked.append(name)
+        if not is_chunk(name) and asked.count(name) == 1:
+            raise OSError("busy")
+
+    files = Folder(fail_once)
+    files.retries_itself = retries_itself
+    stream = pipeline(files=files, samples_per_batch=1)
+    stream.push([cube.sample(0)])
+    if retries_itself:
+        with pytest.raises(wavetrain.StorageError, match="busy"):
+            stream.pop()
+    else:
+        stream.pop().release()
+    assert asked.count(f"{cube}/zarr.json") == 2 - retries_itself
+
+
+def test_whether_files_make_requests_again_is_true_or_false(pipeline):
+    files = Folder()
+    files.retries_itself = "yes"
+    with pytest.raises(TypeError, match=r"files\.retries_itself must be True or False"):
+        pipeline(files=files)

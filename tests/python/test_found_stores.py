@@ -158,7 +158,7 @@ def test_a_store_that_comes_later_than_files_is_refused_with_the_way_out(cube, p
     stream = pipeline(samples_per_batch=1)
     stream.push([cube.sample(0)])
     array = written(zarr.storage.MemoryStore())
-    text = "is in a store, and this pipeline has begun with files on disk: open another one for"
+    text = "is in a store, and this pipeline has begun without it: open another one for the store"
     for call in (
         lambda: stream.push([wavetrain.Sample(array, CORNER)]),
         lambda: stream.push_boxes(array, PLACE, (EDGE,) * 3),

@@ -134,6 +134,8 @@ OPEN = [
     (lambda to, _: to.batches(2).next(), "a Batches has no next"),
     (lambda _, batch: batch.data, "a batch has no data: give batch.torch() or batch.numpy()"),
     (lambda _, batch: batch.tag, "a batch has no tag: give batch.info.tags"),
+    (lambda to, _: to.run(), "a Pipeline has no run: give pop()"),
+    (lambda to, _: to.build(), "a Pipeline has no build: it is open as it is made: leave it out"),
     (lambda _, batch: batch == 3, "give batch.numpy() or batch.torch(), which do (got 3)"),
     (lambda _, batch: batch != numpy.ones(3), "which do (got an array of 3 float64)"),
     (lambda _, batch: batch[0], "batch.numpy()[0] is its first sample"),
@@ -223,3 +225,12 @@ def test_a_batch_is_itself_alone(cube, pipeline):
     with stream.pop() as first, stream.pop() as second:
         assert first == first and first != second and first != None  # noqa: E711
         assert [second, first].index(first) == 1 and len({first, second, first}) == 2
+
+
+def test_a_sample_of_a_group_is_told_by_name(pipeline):
+    zarr = pytest.importorskip("zarr", minversion="3", reason="there is no zarr-python 3 here")
+    group = zarr.open_group(zarr.storage.MemoryStore())
+    stream = pipeline(samples_per_batch=1)
+    stream.push([wavetrain.Sample(group, BOX)])
+    with pytest.raises(wavetrain.NotFound, match="is a group: name one of the arrays in it"):
+        stream.pop()

@@ -431,11 +431,14 @@ def test_the_only_field_is_fed_by_its_name(source):
     for named, text in (
         ({"layout": "HWC"}, r"give Source\(None, config, layout=\.\.\)"),
         ({"cuda_stream": 5}, "leave it out"),
+        ({"use_copy_kernel": True}, "feed_input has no use_copy_kernel: wavetrain chooses how"),
     ):
         with pytest.raises(ValueError, match=text):
             batches.feed_input("label", [1, 2, 3, 4], **named)
     with pytest.raises(ValueError, match=r"Config\.fields has 'label': call feed.*got 'image'"):
         batches.feed_input("image", [1])
+    with pytest.raises(AttributeError, match=r"a Source has no run: give next\(source\)"):
+        _ = batches.run
     several = source(None, config(fields=[Field("a"), Field("b")], sample_shape=()))
     with pytest.raises(ValueError, match=r"Config\.fields has 'a', 'b': call feed"):
         several.feed_input("a", [1])
