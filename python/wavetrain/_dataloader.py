@@ -524,7 +524,7 @@ class DataLoader:
     def _made(self, run: Run, batch: Batch) -> Any:
         made: Any = batch
         places, batch.padded = run.pushed[0]
-        self._places = places[: len(places) - batch.padded]
+        self._places = places[: len(places) - batch.padded] if batch.padded else places
         for transform in self._transforms:
             made = transform(made)
         if self._asked.fused is not None:

@@ -39,7 +39,7 @@ class Places(Sequence[Place]):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            start, stop, step = cast("slice", index).indices(len(self))
+            start, stop, step = cast("slice", index).indices(len(self.words) // 2)
             assert step == 1
             return Places(self.words[2 * start : 2 * stop])
         at = 2 * range(len(self))[cast("int", index)]
