@@ -399,7 +399,7 @@ def uri_of(given: Any, others: str = "", name: str = "uri") -> str:
     root = root_of(store)
     root = root if root.endswith("/") else f"{root}/"
     text = _border.path(name, f"{root}{given.path}" if given.path else root.removesuffix("/"))
-    if not is_store(store) or hasattr(store, "root"):
+    if not is_store(store) or "://" not in root:
         return text
     made = Served(text)
     made.store = store
@@ -411,7 +411,8 @@ def root_of(store: Any) -> str:
     store of this process has. Read-only copies of a store have the same."""
     fs: Any = getattr(store, "fs", None)
     if fs is not None and hasattr(fs, "unstrip_protocol"):  # zarr's FsspecStore
-        return str(fs.unstrip_protocol(store.path))
+        root = str(fs.unstrip_protocol(store.path))
+        return store.path if root.startswith("file://") else root  # which is on disk, unescaped
     if hasattr(store, "root"):  # zarr 3's LocalStore
         return str(store.root)
     kind = type(store).__name__

@@ -141,6 +141,23 @@ def test_a_path_after_a_store_is_never_a_key_of_it(twins, pipeline, other):
             stream.pop()
 
 
+def test_a_store_of_fsspec_on_disk_is_files(tmp_path, pipeline):
+    """Also where its path has what a uri would escape."""
+    pytest.importorskip("fsspec", reason="there is no fsspec here")
+    folder = tmp_path / "a b%20c"
+    write_cube(folder, name="deep/a")
+    store = zarr.storage.FsspecStore.from_url(f"file://{folder}")
+    array = zarr.open_array(store, path="deep/a", mode="r")
+    sample = wavetrain.Sample(array, CORNER)
+    assert sample.uri == str(folder / "deep/a") and type(sample.uri) is str
+    for files in (None, wavetrain.store(array)):
+        stream = pipeline(samples_per_batch=2, files=files)
+        stream.push([sample, wavetrain.Sample(sample.uri, CORNER)])
+        with stream.pop() as batch:
+            for found in batch.numpy():
+                numpy.testing.assert_array_equal(found, array[:EDGE, :EDGE, :EDGE])
+
+
 def test_a_reader_that_was_fitted_to_a_store_reads_paths_on_disk(twins):
     readers = [wavetrain.Reader(fit=[twins]), wavetrain.Reader(fit=["b", twins])]
     for reader in [*readers, wavetrain.reader(fit=["b", twins], n_io_threads=3)]:

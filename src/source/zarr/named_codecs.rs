@@ -61,7 +61,7 @@ impl<'e, 'r, 'a> Named<'e, 'r, 'a> {
             CodecName::Zstd => {
                 let [level, checksum, ..] = extension.pick("level checksum", 0)?;
                 level.numeral().check_integer(-131072, 22)?;
-                checksum.found().map(|checksum| checksum.boolean()).transpose()?;
+                checksum.present().map(|checksum| checksum.boolean()).transpose()?;
                 Codec::Zstd
             }
             CodecName::Blosc => self.read_blosc()?,

@@ -217,6 +217,7 @@ fn parameters_of_compressors_are_those_of_numcodecs() {
     for compressor in [
         json!({"id": "zstd"}),
         json!({"id": "zstd", "level": -131072, "checksum": true}),
+        json!({"id": "zstd", "level": 1, "checksum": null}),
         json!({"id": "blosc", "cname": "zstd", "clevel": 5, "shuffle": -1, "blocksize": 0}),
         json!({"id": "blosc", "cname": "zstd", "shuffle": 2, "typesize": null}),
         json!({"id": "blosc", "cname": "lz4", "typesize": 2}),
