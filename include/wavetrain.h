@@ -545,9 +545,13 @@ enum {
  * WAVETRAIN_NOT_FOUND if there is no such level. A uri that names an array has level 0 alone, and
  * no units: all else is WAVETRAIN_INVALID at pop.
  *
+ * A box of a tensor has the bits of the same array in a file. The map leads to its elements as its
+ * shape and strides count them. A tensor has level 0 alone and no units, and push returns what pop
+ * returns of a file, except WAVETRAIN_BUDGET.
+ *
  * The batches of a device have the same bits. The host decodes the chunks, resamples them and
- * copies the places to the device. A tensor, a uri with #level= or #scale=, and read_into have no
- * map. */
+ * copies the places to the device. A tensor in memory of a device is therefore
+ * WAVETRAIN_UNSUPPORTED. A uri with #level= or #scale=, and read_into have no map. */
 typedef struct wavetrain_affine {
     size_t struct_size;
     uint32_t rank;       /* 1 to 3 axes are mapped */

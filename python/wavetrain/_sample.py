@@ -51,7 +51,8 @@ class Box:
             of one element are dropped as needed, and a box that is a part of the field has its last
             axes.
         augment: an `Augment`, what is done to the elements; None: they are cast alone.
-        affine: an `Affine`, where the places lie in the array; None: aabb and step say it.
+        affine: an `Affine`, where the places lie in the array, that of a file or one of the host;
+            None: aabb and step have them.
 
     An axis that is a slice with a step is read as numpy reads it, and open ends are those of a
     zarr.Array. Numbers below 0 are outside of the array, as everywhere here, not near its end.

@@ -22,9 +22,9 @@ impl Engine {
     ) -> Result<(), Status> {
         let Some(affine) = request.augment.affine() else { return Ok(()) };
         self.keeps_augment("affine", why)?;
-        if request.fed.is_fed() {
-            let way_out = "resample it yourself, or write it to a file and name that";
-            return Err(fail!(why, Unsupported, "affine: not built for tensors: {way_out}"));
+        if request.fed.on_device().is_some() {
+            let text = "the host resamples, and tensor.device is a device: copy it to the host";
+            return Err(fail!(why, Unsupported, "affine: {text}"));
         }
         check_level(&affine, request, why)?;
         let Some(filter) = Filter::from_code(affine.filter) else {
@@ -51,11 +51,11 @@ impl Engine {
 }
 
 fn check_level(affine: &Affine, request: &Request, why: &mut Why) -> Result<(), Status> {
-    let (level, uri) = (affine.level, request.uri());
+    let level = affine.level;
     if level < -1 {
         return Err(fail!(why, Invalid, "affine: level = {level}: must be -1 or a level"));
     }
-    if split_selection(uri).is_some() {
+    if !request.fed.is_fed() && split_selection(request.uri()).is_some() {
         let text = "affine: the map chooses the level: leave out what begins with # in the uri";
         return Err(fail!(why, Invalid, "{text}"));
     }

@@ -16,8 +16,11 @@ use crate::fail;
 use crate::intake::draft::{Cover, Draft};
 use crate::intake::queue::{Full, NewBox};
 use crate::jobs::plan::boxes::{check_record, source_box};
+use crate::jobs::plan::resample::map_box;
 use crate::os::sync::{Guard, Mutex};
-use crate::records::{AugmentWords, AxisWalk, BoxShape, Fed, HOOK_PREFIX, RAW_PREFIX, WalkFault};
+use crate::records::{
+    AugmentWords, AxisWalk, BoxShape, Fed, HOOK_PREFIX, LevelChoice, RAW_PREFIX, WalkFault,
+};
 use crate::setup::fields::Field;
 use crate::setup::settings::Settings;
 use crate::state::{Life, State};
@@ -310,14 +313,13 @@ impl Engine {
         let field = self.field_of(request, why)?;
         let walks = request.walks(why)?;
         self.place(request, field, &walks, why)?;
-        if request.fed.is_fed() {
-            self.check_fed(request, why)?;
-        }
         self.check_augment(&request.augment, field, why)?;
-        self.check_affine(request, field, why)
+        self.check_affine(request, field, why)?;
+        if request.fed.is_fed() { self.check_fed(request, why) } else { Ok(()) }
     }
 
-    /// Whether what is fed can be had as the field wants it: nothing is read for that.
+    /// Whether what is fed can be had as the field wants it: nothing is read for that. Voxels that
+    /// find no room are for pop, as those of an array of a store.
     fn check_fed(&self, request: &Request, why: &mut Why) -> Result<(), Status> {
         let (shared, fed) = (&self.shared, &request.fed);
         if !shared.settings.takes_parts {
@@ -331,7 +333,14 @@ impl Engine {
         let queued = request.to_queue().queued();
         let field = shared.field(request.field);
         check_record(shared, &record, (field, field.cast_from(&record)), why)?;
-        source_box(shared, &record, &queued, why).map(|_| ())
+        let Some(affine) = request.augment.affine() else {
+            return source_box(shared, &record, &queued, why).map(|_| ());
+        };
+        let map = (&affine, &LevelChoice::NONE, fed.turned);
+        match map_box(shared, &record, (&queued, map), why) {
+            Ok(_) | Err(Status::Budget) => Ok(()),
+            Err(status) => Err(status),
+        }
     }
 
     /// Notes the places that the walks along the axes of a box go to.

@@ -125,9 +125,8 @@ impl<'a> Boxes<'a> {
         let settings = &shared.settings;
         let is_streamed = settings.streams_slots();
         let cast = |field: &Field| field.cast_from(record).map(|cast| cast.streamed(is_streamed));
-        let own = (record.dtype, record.dtype_bytes);
-        let copy = Cast::find(own.0, own.1, own.0, own.1);
-        Boxes { shared, record, casts: settings.fields.iter().map(cast).collect(), copy }
+        let casts = settings.fields.iter().map(cast).collect();
+        Boxes { shared, record, casts, copy: copy_of(record) }
     }
 
     /// A task in row `row` of the tables of waves. `own` is a place for its record, if the task's
@@ -170,10 +169,7 @@ impl<'a> Boxes<'a> {
         'a: 'b,
     {
         if source.is_resampled {
-            let Resampled { hull, strides, .. } = self.shared.resampled(slot, number);
-            let Some(cast) = self.copy else { unreachable!("elements of a type can be copied") };
-            let pad = self.shared.padding(source.field).mode;
-            return SampleBox { record, cast, shape: hull, strides, pad };
+            return hull_of(self.shared, (record, self.copy), (slot, number));
         }
         let cast = match self.shared.reader(slot) {
             None => self.casts[source.field as usize],
@@ -199,9 +195,14 @@ impl<'a> Boxes<'a> {
             let to = source.to(task.slot);
             written += if task.array == ArraySlot::NONE {
                 let FedChunk { record, origin, chunk } = &FedChunk::of(self.shared, task, number);
-                let cast = self.shared.field(source.field).checked_cast(record);
-                let cast = cast.streamed(self.shared.settings.streams_slots());
-                let sample = sample_of(self.shared, (record, cast), source, task.slot);
+                let sample = match source.is_resampled {
+                    true => hull_of(self.shared, (record, copy_of(record)), (task.slot, number)),
+                    false => {
+                        let cast = self.shared.field(source.field).checked_cast(record);
+                        let cast = cast.streamed(self.shared.settings.streams_slots());
+                        sample_of(self.shared, (record, cast), source, task.slot)
+                    }
+                };
                 let change = change_of(self.shared, record, (task.slot, number), source);
                 let origin = &origin[..record.axes()];
                 each(&BoxPart { sample, to, origin, chunk, change, number })
@@ -237,6 +238,23 @@ impl<'a> Boxes<'a> {
         }
         written
     }
+}
+
+fn copy_of(record: &ArrayRecord) -> Option<Cast> {
+    let own = (record.dtype, record.dtype_bytes);
+    Cast::find(own.0, own.1, own.0, own.1)
+}
+
+/// The voxels that a box with a map reads. They lie inside of the array, so no mode pads them.
+fn hull_of<'b>(
+    shared: &'b Shared,
+    (record, copy): (&'b ArrayRecord, Option<Cast>),
+    (slot, number): (BatchSlot, u32),
+) -> SampleBox<'b> {
+    let Resampled { hull, strides, .. } = shared.resampled(slot, number);
+    let Some(cast) = copy else { unreachable!("elements of a type can be copied") };
+    let pad = shared.padding(shared.box_record(slot, number).field).mode;
+    SampleBox { record, cast, shape: hull, strides, pad }
 }
 
 fn sample_of<'b>(

@@ -3,10 +3,12 @@
 //! In: element type, shape, strides. Out: an [`ArrayRecord`] like that of any array, whose chunks
 //! are parts of the memory that no format made; memory of a device is one chunk, because nobody
 //! brings it there in parts. Invariant: strides are not negative: an axis that the caller counts
-//! downwards is turned round, and so is every walk along it.
+//! downwards is turned round, and so is every walk along it. A map leads to elements as the caller
+//! counts them, so along its axes the voxels that it reads are turned.
 
 use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX};
 use crate::records::{ArrayRecord, ByteOrder, Dtype};
+use static_assertions::const_assert;
 
 /// Bytes of a value that push copies, at most.
 pub const VALUE_BYTES: usize = 64;
@@ -57,7 +59,11 @@ pub struct Fed {
     pub shape: [u64; RANK_MAX],
     /// Bytes from one element to the next along each of them.
     pub strides: [u64; RANK_MAX],
+    /// A bit for each axis that is turned round.
+    pub turned: u32,
 }
+
+const_assert!(RANK_MAX <= 32);
 
 impl Fed {
     /// An array of a store.
@@ -68,7 +74,13 @@ impl Fed {
         rank: 0,
         shape: [1; RANK_MAX],
         strides: [0; RANK_MAX],
+        turned: 0,
     };
+
+    /// Whether an axis is turned round.
+    pub fn is_turned(&self, axis: usize) -> bool {
+        self.turned >> axis & 1 == 1
+    }
 
     /// Whether it is one.
     pub fn is_fed(&self) -> bool {

@@ -2,9 +2,9 @@
  * allocates for it after open.
  *
  * First every type that can become floats goes through every step into a field of each type of
- * floats. Then boxes of STORES stream with all steps at once, some of them damaged or missing, with
- * on_error = skip and digests, to the middle of a batch, and once more from the start after a
- * reset. Each element is compared with what the lines of wavetrain.h make of it.
+ * floats. Then boxes of STORES, some of them damaged or missing, and of memory stream with all
+ * steps at once, with on_error = skip and digests, to the middle of a batch, and once more from the
+ * start after a reset. Each element is compared with what the lines of wavetrain.h make of it.
  *
  * Without "seccomp" the malloc family is counted from open to close; with it the kernel kills the
  * process at the first mmap, munmap, mremap, brk or clone after open.
@@ -276,6 +276,31 @@ static void one_type_into_another(uint32_t from, uint32_t to) {
 static char uris[VOLUMES + 2][512];
 enum { DAMAGED = VOLUMES, ABSENT };
 
+/* Volume 0 in memory, its planes and columns from the last to the first. */
+static uint16_t turned[EDGE][EDGE][EDGE];
+
+static void make_turned(void) {
+    for (int z = 0; z < EDGE; z++)
+        for (int y = 0; y < EDGE; y++)
+            for (int x = 0; x < EDGE; x++)
+                turned[EDGE - 1 - z][y][EDGE - 1 - x] = sparse_at(0, z, y, x);
+}
+
+static wavetrain_tensor turned_tensor(void) {
+    wavetrain_tensor tensor;
+    memset(&tensor, 0, sizeof tensor);
+    tensor.struct_size = sizeof tensor;
+    tensor.data = &turned[EDGE - 1][0][EDGE - 1];
+    tensor.dtype = WAVETRAIN_U16;
+    tensor.device = -1;
+    for (int axis = 0; axis < 3; axis++)
+        tensor.shape[axis] = EDGE;
+    tensor.strides[0] = -(int64_t)sizeof turned[0];
+    tensor.strides[1] = sizeof turned[0][0];
+    tensor.strides[2] = -(int64_t)sizeof turned[0][0][0];
+    return tensor;
+}
+
 /* What sample `number` of the stream reads, and from where. */
 static unsigned asked_of(uint64_t number, int64_t *at) {
     uint64_t state = number * 2654435761u + 77;
@@ -325,6 +350,11 @@ static void push_some(wavetrain_loader loader, uint64_t *next, uint64_t limit) {
             affine.matrix[axis][3] = (double)at[axis] + (*next % 3 == 1 ? 0 : 0.25);
             box.begin[axis] = 0, box.end[axis] = BOX;
             box.affine = &affine;
+        }
+        const wavetrain_tensor tensor = turned_tensor();
+        if (volume == 0) {
+            box.kind = WAVETRAIN_BOX_MEMORY, box.tensor = &tensor;
+            box.uri = NULL, box.uri_bytes = 0;
         }
         const wavetrain_sample sample = sample_of(&box, *next);
         const wavetrain_status status =
@@ -386,6 +416,7 @@ int main(int argc, char **argv) {
     const int filtered = argc > 3;
     setvbuf(stdout, output, _IOFBF, sizeof output);
     make_table();
+    make_turned();
     for (unsigned at = 0; at < sizeof types / sizeof types[0]; at++) {
         one_type_into_another(types[at], WAVETRAIN_F32);
         one_type_into_another(types[at], WAVETRAIN_BF16);
@@ -402,6 +433,7 @@ int main(int argc, char **argv) {
     config.on_error = WAVETRAIN_ON_ERROR_SKIP;
     config.pad_value = -7.5;
     config.augment = 1;
+    config.max_boxes_per_sample = 1;
     config.digest = 1;
     config.n_array_meta_cache = 2;
     config.n_shard_index_cache = 8;

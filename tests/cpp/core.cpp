@@ -970,6 +970,24 @@ static void places_are_mapped_to_voxels() {
             }
         }
     }
+    /* Memory, its rows from the last to the first: the same quarter turn as above. */
+    std::int16_t planes[8][8];
+    for (int y = 0; y < 8; y++)
+        for (int x = 0; x < 8; x++)
+            planes[7 - y][x] = std::int16_t(100 * y + x * x);
+    wavetrain::tensor backwards(&planes[7][0], { 1, 8, 8 });
+    backwards.strides[0] = sizeof planes;
+    backwards.strides[1] = -std::int64_t(sizeof planes[0]);
+    backwards.strides[2] = sizeof planes[0][0];
+    wavetrain::box fed[] = { wavetrain::box(backwards, 3).with(turn).with(doubled) };
+    fed[0].end[1] = 3, fed[0].end[2] = 4;
+    CHECK(from.push(wavetrain::boxes{ fed, 8 }).ok() && from.pop(popped).ok());
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 4; j++) {
+            const int low = 100 * (2 + j) + (5 - i) * (5 - i);
+            const int high = 100 * (2 + j) + (6 - i) * (6 - i);
+            CHECK(popped.as<float>()[std::size_t(4 * i + j)] == float(low + high));
+        }
     const wavetrain::affine flat({ 1, 2 }, { { 1, 1, 0 }, { 1, 1, 0 } });
     wavetrain::box refused = parts[0];
     error why;

@@ -1,7 +1,8 @@
 //! Boxes with an affine map in loaders on the simulated device: whatever the memory, the threads
 //! and the decoder are, batches have the bytes of the host.
 //!
-//! Samples have an image, its label by the same map, and a box without one, of one array.
+//! Samples have an image, its label by the same map, and a box without one, of one array; boxes
+//! with a map may be fed it from memory.
 
 use crate::common::arithmetic::Arithmetic;
 use crate::common::cuda_sim::{Mode, Simulator};
@@ -13,7 +14,7 @@ use crate::common::oracle::has_cast;
 use crate::common::platform::Platform;
 use wavetrain::abi::{Blank, FieldSpec};
 use wavetrain::config::*;
-use wavetrain::loader::{AffineMap, Interpolation, Loader, Part, Pop, Sample};
+use wavetrain::loader::{AffineMap, Feed, Interpolation, Loader, Memory, Part, Pop, Sample};
 use wavetrain::records::Dtype;
 use wavetrain::setup::field_table::FieldTable;
 use wavetrain::status::Status;
@@ -94,6 +95,8 @@ impl Drawn {
 /// One sample.
 struct Scene {
     uri: String,
+    /// In the place of that array.
+    memory: Option<Memory>,
     mapped: Drawn,
     filter: Interpolation,
     has_image: bool,
@@ -122,7 +125,7 @@ impl Scene {
         turned[axis] = Some(2);
         let plain = (begin, end, turned);
         let [uri, of] = [0; 2].map(|_| array.uri.clone());
-        Scene { uri, mapped, filter, has_image, arithmetic, of, plain }
+        Scene { uri, memory: None, mapped, filter, has_image, arithmetic, of, plain }
     }
 }
 
@@ -178,7 +181,8 @@ fn with_samples<R>(scenes: &[Scene], with: impl FnOnce(&[Sample<'_>]) -> R) -> R
         let Scene { uri, mapped: Drawn { begin, end, turned: axes, .. }, filter, .. } = scene;
         let of = |field: u32, filter: Interpolation| {
             let affine = Some(scene.mapped.affine(filter));
-            Part { uri, begin, end, field, axes, affine, ..Part::default() }
+            let feed = scene.memory.map_or(Feed::Nothing, Feed::Memory);
+            Part { uri, feed, begin, end, field, axes, affine, ..Part::default() }
         };
         let arithmetic = scene.arithmetic.as_ref().zip(erased.as_ref());
         let augment = arithmetic.map(|(arithmetic, erased)| arithmetic.given(erased));
@@ -384,6 +388,52 @@ fn a_box_that_reads_more_than_the_staging_fails_its_sample_alone() {
     let budget = |number: usize| if number == 3 { Status::Budget } else { Status::Ok } as i32;
     assert_eq!(statuses, (0..COUNT).map(budget).collect::<Vec<_>>());
     assert!(made(&config, &scenes) == expected);
+}
+
+#[test]
+fn memory_that_is_fed_has_the_bytes_of_its_array() {
+    let Some(simulator) = Simulator::take() else { return };
+    let scratch = Scratch::new();
+    let uri = places(&scratch, "fed", false);
+    let array = Array { uri, shape: vec![EDGE; 2], dtype: Dtype::U16, chunk_bytes: CHUNK_BYTES };
+    // Columns are twice as far apart as elements are long.
+    let elements: Vec<u16> = (0..EDGE * EDGE).flat_map(|at| [at as u16, 0xABCD]).collect();
+    // SAFETY: nobody writes the elements, or frees them before the end.
+    let memory =
+        unsafe { Memory::new(elements.as_ptr().cast(), Dtype::U16, &[EDGE; 2], &[4 * EDGE, 4]) };
+    let mut dice = Dice(0x0FED_0FED);
+    for (image, pad_mode) in
+        [(Dtype::F32, PAD_CONSTANT), (Dtype::Bf16, PAD_EDGE), (Dtype::F16, PAD_REFLECT)]
+    {
+        let draw = |_| Scene::draw(&mut dice, &array, image);
+        let mut scenes: Vec<Scene> = (0..8 * COUNT).map(draw).collect();
+        let plain = config(&simulator, &array, (image, pad_mode));
+        let expected = made(&on_host(&plain), &scenes);
+        scenes.iter_mut().for_each(|scene| scene.memory = Some(memory));
+        assert!(made(&on_host(&plain), &scenes) == expected);
+        let few = Config { max_resample_bytes: least_staging(&plain, &scenes), ..plain };
+        for config in [plain, tight(&plain), tight(&few)] {
+            assert!(made(&config, &scenes) == expected);
+        }
+    }
+}
+
+#[test]
+fn memory_of_a_device_has_no_map() {
+    let Some(simulator) = Simulator::take() else { return };
+    let array = Array::of("u16_zstd_start");
+    let mut dice = Dice(8);
+    let mut scene = Scene::draw(&mut dice, &array, Dtype::F32);
+    let gpu = Gpu::new(&simulator, 0);
+    let (memory, shape) = ((0, gpu.memory(64).0, std::ptr::null_mut()), &array.shape);
+    // SAFETY: a refused box reads nothing.
+    let memory = unsafe { Memory::on_device(memory, Dtype::U16, shape, &vec![0; shape.len()]) };
+    scene.memory = Some(memory);
+    let loader = open(&config(&simulator, &array, (Dtype::F32, PAD_EDGE)));
+    let why = with_samples(&[scene], |samples| loader.push_samples(samples, 0).1).unwrap_err();
+    assert_eq!(why.status, Status::Unsupported);
+    assert!(why.text.as_str().contains("affine: the host resamples, and tensor.device"), "{why}");
+    loader.close(PATIENCE_NS).unwrap();
 }
 
 #[test]

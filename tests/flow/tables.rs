@@ -287,6 +287,41 @@ fn rows_have_maps_of_their_own_or_one_as_boxes_do() {
     }
 }
 
+#[test]
+fn values_of_rows_have_maps_too() {
+    let loader = open(ROWS as u32 + 1);
+    let values: Vec<f32> = (0..4 * ROWS).map(|at| (at * at % 1009) as f32).collect();
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+    // The transposed square, half a voxel further down.
+    let matrix = [[0.0, 1.0, 0.0, 0.5], [1.0, 0.0, 0.0, 0.0], [0.0; 4]];
+    let filter = Interpolation::Linear;
+    let map = [AffineMap { axes: &[0, 1], matrix, filter, ..AffineMap::default() }];
+    let tags: Vec<u64> = (0..ROWS as u64).collect();
+    let column = Column {
+        field: 2,
+        rank: 2,
+        source: Source::Values(Dtype::F32, 16, Rows::Each(&bytes)),
+        begin: Rows::None,
+        shape: Rows::One(&[2, 2]),
+        step: Rows::None,
+        at: Rows::None,
+        augment: Rows::None,
+        affine: Rows::One(&map),
+    };
+    let (taken, result) = loader.push_table(&[column], ROWS, Rows::Each(&tags), 0);
+    result.unwrap_or_else(|why| panic!("row {taken}: {why}"));
+    let mut found = Vec::new();
+    for (_, fields) in drained(&loader, Stream::new()) {
+        found.extend(fields[2].as_chunks::<4>().0.iter().map(|word| f32::from_ne_bytes(*word)));
+    }
+    let between = |a: f32, b: f32| a + (b - a) * 0.5;
+    let wanted = values.as_chunks::<4>().0.iter().flat_map(|[a, b, c, d]| {
+        // Half a voxel outside is mirrored to half a voxel inside.
+        [between(*a, *c), between(*a, *c), between(*b, *d), between(*b, *d)]
+    });
+    assert_eq!(found, wanted.collect::<Vec<_>>());
+}
+
 /// The item of a row.
 fn row_of<T: Copy>(rows: &Rows<'_, T>, row: usize) -> Option<T> {
     match rows {

@@ -3,7 +3,7 @@
 //! In: the settled front of the window. Out: an active wave, its reads merged and its tables
 //! written. Chunks that are read come first, by file and offset; then those that are only filled.
 
-use crate::base::indexes::{ArraySlot, Lane, WaveIndex};
+use crate::base::indexes::{Lane, WaveIndex};
 use crate::base::limits::WINDOW_BYTES;
 use crate::base::math::index;
 use crate::base::version::Version;
@@ -362,10 +362,10 @@ impl Planner {
             tables.pairs.write(tables.pair_row(wave, *pairs + pair), self.pairs[at]);
         }
         // Tasks of blanks name the first box of their sample, and are not of that. Those of an
-        // array are of boxes that all have a map, or none.
+        // array, or of what is fed, are of boxes that all have a map, or none.
         let first = self.pairs[index(entry.pair_first % self.pairs.len() as u64)];
         let is_resampled =
-            entry.array != ArraySlot::NONE && shared.box_record(entry.slot, first).is_resampled;
+            kind != ChunkKind::Blank && shared.box_record(entry.slot, first).is_resampled;
         let way = match kind {
             ChunkKind::Data if !is_resampled => {
                 let mut own = None;

@@ -92,7 +92,10 @@ fn foresee_box(
         let why = &mut Why::new();
         let reach = match affine {
             None => source_box(shared, record, &queued, why).ok()?,
-            Some(affine) => map_box(shared, record, (&queued, &affine, &choice), why).ok()?.0,
+            Some(affine) => {
+                let map = (&affine, &choice, 0);
+                map_box(shared, record, (&queued, map), why).ok()?.0
+            }
         };
         (!reach.is_empty(record.axes())).then(|| Cursor::start(record, &reach))
     };

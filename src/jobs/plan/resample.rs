@@ -26,13 +26,17 @@ use crate::state::State;
 use crate::state::resampling::Resampled;
 use crate::state::shared::Shared;
 use arrayvec::ArrayVec;
+use core::ops::Range;
 
-/// The range of an array that a box with a map reads, and how it is resampled. The array is the
-/// level that was chosen if the box's uri names an image.
+/// The map of a box, the level that was chosen if its uri names an image, and the axes of what is
+/// fed that are turned round.
+pub type BoxMap<'a> = (&'a Affine, &'a LevelChoice, u32);
+
+/// The range of an array that a box with a map reads, and how it is resampled.
 pub fn map_box(
     shared: &Shared,
     record: &ArrayRecord,
-    (queued, affine, choice): (&QueuedBox, &Affine, &LevelChoice),
+    (queued, (affine, choice, turned)): (&QueuedBox, BoxMap<'_>),
     why: &mut Why,
 ) -> Result<(Reach, Resampled), Status> {
     check_rank(record, queued, why)?;
@@ -52,9 +56,8 @@ pub fn map_box(
         target[axis] = walk.to().map_or(0, |to| field.strides[to]);
         let (low, high, read) = match affine.position(axis) {
             Some(mapped) => {
-                let read = map.hull(mapped);
-                let walk = AxisWalk::of(read.start as i64, read.end as i64, 1);
-                (read.start, read.end, walk.unwrap_or(AxisWalk::ONE))
+                let is_turned = turned >> axis & 1 == 1;
+                gathered(map.hull(mapped), is_turned.then_some(record.shape[axis]))
             }
             None => {
                 let (low, high) = copied(record, (axis, walk), mode, why)?;
@@ -101,6 +104,17 @@ fn find_map(
     let filter = Filter::from_code(affine.filter);
     let Some(filter) = filter else { unreachable!("push refuses other filters") };
     Map::new(affine.rank as usize, &affine.matrix, &places, &extents, filter, mode)
+}
+
+/// The range of a hull along an axis, and the walk that gathers it in the order of the map: the
+/// elements of an axis that is turned round, of this extent, lie backwards.
+fn gathered(hull: Range<u64>, turned: Option<u64>) -> (u64, u64, AxisWalk) {
+    let (low, high, step) = match turned {
+        None => (hull.start, hull.end, 1),
+        Some(extent) => (extent - hull.end, extent - hull.start, -1),
+    };
+    // A hull of no voxels is not walked.
+    (low, high, AxisWalk::of(low as i64, high as i64, step).unwrap_or(AxisWalk::ONE))
 }
 
 /// The range that a box reads along an axis that is not mapped.

@@ -264,10 +264,14 @@ impl Planner {
         number: u32,
     ) -> Result<Option<Reach>, (Status, Why)> {
         let (shared, mut why) = (lock.shared, Why::new());
-        let (queued, affine) = {
+        let (queued, affine, turned) = {
             let state = &mut *lock.lock();
             let queue = state.queue_of(self.lane);
-            (*queued_box(shared, queue, number), queued_affine(shared, queue, number))
+            let queued = *queued_box(shared, queue, number);
+            let boxes = shared.settings.per_sample.boxes;
+            let fed = queued.is_fed.then(|| queue.fed(number / boxes, number % boxes));
+            let turned = fed.map_or(0, |fed| fed.turned);
+            (queued, queued_affine(shared, queue, number), turned)
         };
         let field = shared.field(u32::from(queued.field));
         let cast = match self.lane {
@@ -277,7 +281,8 @@ impl Planner {
         check_record(shared, &self.record, (field, cast), &mut why)
             .map_err(|status| (status, why))?;
         if let Some(affine) = affine {
-            let mapped = map_box(shared, &self.record, (&queued, &affine, &self.choice), &mut why);
+            let map = (&affine, &self.choice, turned);
+            let mapped = map_box(shared, &self.record, (&queued, map), &mut why);
             let (reach, resampled) = mapped.map_err(|status| (status, why))?;
             let state = &mut *lock.lock();
             let has_begun = state.begin_resampling(shared, (slot, number), resampled);

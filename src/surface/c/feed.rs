@@ -85,7 +85,7 @@ fn dense_strides(fed: &Fed) -> [i64; RANK_MAX] {
 }
 
 /// Notes where the caller's memory lies. An axis of a negative stride is looked at from its other
-/// end.
+/// end; the box as well, unless a map leads to its elements.
 fn borrow_memory(
     target: &mut Request,
     mut fed: Fed,
@@ -93,12 +93,17 @@ fn borrow_memory(
     strides: &[i64; RANK_MAX],
     why: &mut Why,
 ) -> Result<(), Status> {
+    let affine = target.augment.affine();
+    let is_mapped = |axis| affine.is_some_and(|affine| affine.position(axis).is_some());
     let mut address = tensor.data.expose_provenance();
     for axis in 0..fed.rank as usize {
         let (stride, extent) = (strides[axis], fed.shape[axis]);
         fed.strides[axis] = stride.unsigned_abs();
         if stride < 0 && extent > 0 {
-            turn_axis(target, (axis, extent), why)?;
+            fed.turned |= 1 << axis;
+            if !is_mapped(axis) {
+                turn_axis(target, (axis, extent), why)?;
+            }
             let reach = (extent - 1).wrapping_mul(stride.unsigned_abs());
             address = address.wrapping_sub(reach as usize);
         }
