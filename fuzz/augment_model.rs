@@ -3,7 +3,7 @@
 //!
 //! In: choices. Out: structs in memory that ends where nobody may go on, the verdict, elements.
 
-use super::box_model::{FieldModel, Held};
+use super::box_model::{FieldModel, Held, bytes_of};
 use super::choices::Choices;
 use super::guard::{PAGE_BYTES, Room};
 use super::oracle::cast;
@@ -377,10 +377,4 @@ fn float(choices: &mut Choices<'_>) -> f32 {
         7 => choices.one_of(&[f32::NAN, f32::MAX, 65504.0, 1.0 + f32::EPSILON]),
         _ => f32::from(choices.word() as i16) / 128.0,
     }
-}
-
-/// The bytes of a struct without padding.
-pub fn bytes_of<T>(value: &T) -> Vec<u8> {
-    // SAFETY: all of its bytes are set.
-    unsafe { std::slice::from_raw_parts((&raw const *value).cast(), size_of::<T>()) }.to_vec()
 }

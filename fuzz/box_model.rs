@@ -6,6 +6,7 @@
 //! push gets, and what must become of them.
 
 use super::choices::Choices;
+use super::map_model::MapModel;
 use super::oracle::{Image, Pad, cast, has_cast};
 use std::sync::Arc;
 use wavetrain::abi::{BOX_MEMORY, BOX_VALUE, Blank, FieldSpec, SampleBox, Tensor};
@@ -150,6 +151,8 @@ pub struct BoxModel {
     pub at: [u64; RANK_MAX],
     pub image: Image,
     pub fed: Option<Box<Fed>>,
+    /// Where its places lie; None: as begin, end and step say.
+    pub map: Option<MapModel>,
     /// Refused whatever else it says.
     pub is_hostile: bool,
 }
@@ -248,9 +251,8 @@ impl BoxModel {
         let dtype = if dtype == Dtype::Raw { Dtype::U16 } else { dtype };
         let (image, fed) = tensor(choices, dtype, shape);
         let (fed, step) = (Some(Box::new(fed)), steps);
-        let is_hostile = false;
-        let mut made =
-            BoxModel { field: number as u32, begin, end, step, axes, at, image, fed, is_hostile };
+        let (field, map, is_hostile) = (number as u32, None, false);
+        let mut made = BoxModel { field, begin, end, step, axes, at, image, fed, map, is_hostile };
         if choices.rarely(10) {
             made.spoil(choices);
         }
@@ -288,13 +290,28 @@ impl BoxModel {
             step.push(choices.one_of(&[length, -length]));
         }
         // A box of no axis of the field is one by its order, if by any.
-        let (image, fed, is_hostile) = (image.clone(), None, false);
-        let mut made =
-            BoxModel { field: number as u32, begin, end, step, axes, at, image, fed, is_hostile };
+        let (field, image, is_hostile) = (number as u32, image.clone(), false);
+        let (fed, map) = (None, None);
+        let mut made = BoxModel { field, begin, end, step, axes, at, image, fed, map, is_hostile };
         if choices.rarely(12) {
             made.spoil(choices);
         }
         made
+    }
+
+    /// Gives it a map, if it has axes to map, and mostly the walks that a map wants.
+    pub fn choose_map(&mut self, choices: &mut Choices<'_>, fields: &[FieldModel]) {
+        let field = fields.get(self.field as usize);
+        let (Some(field), Some(places)) = (field, self.extents()) else { return };
+        if places.len() != self.image.shape.len() {
+            return;
+        }
+        self.map = MapModel::choose(choices, (&self.image.shape, field));
+        let Some(map) = self.map.as_ref().filter(|_| !choices.rarely(16)) else { return };
+        for axis in (0..places.len()).filter(|axis| map.is_mapped(*axis)) {
+            (self.begin[axis], self.end[axis]) = (0, places[axis] as i64);
+            self.step[axis] = choices.one_of(&[0, 1]);
+        }
     }
 
     /// Makes any one thing wrong, or right in another way.
@@ -358,9 +375,27 @@ impl BoxModel {
         (0..self.begin.len()).map(of_axis).collect()
     }
 
+    /// Places along each axis; None where there are none.
+    fn extents(&self) -> Option<Vec<u64>> {
+        Some(self.coordinates()?.iter().map(|all| all.len() as u64).collect())
+    }
+
+    /// Whether it has no map, or one that push takes whatever the box is of.
+    fn is_mapped_right(&self, field: &FieldModel) -> bool {
+        let (Some(map), Some(extents)) = (&self.map, self.extents()) else { return true };
+        let walks = extents.iter().zip(&self.begin).zip(&self.step);
+        let walks: Vec<_> = walks.map(|((places, begin), step)| (*places, *begin, *step)).collect();
+        map.is_right(field, &walks)
+    }
+
+    /// Whether push refuses its map, or the array that it is of has all that it reads.
+    pub fn fails_at_push_or_never(&self, field: &FieldModel) -> bool {
+        !self.is_mapped_right(field) || self.has_source(field)
+    }
+
     /// The axis of the field that each axis of the box becomes.
     pub fn field_axes(&self, field: &FieldModel) -> Option<Vec<Option<usize>>> {
-        let extents: Vec<u64> = self.coordinates()?.iter().map(|all| all.len() as u64).collect();
+        let extents = self.extents()?;
         let (rank, shape) = (extents.len(), &field.shape);
         let axes = &self.axes[..rank];
         if axes.iter().any(|axis| *axis != 0) {
@@ -437,8 +472,14 @@ impl BoxModel {
             return false;
         }
         let coordinates = self.coordinates().expect("it is right by itself");
-        let ranges = coordinates.iter().zip(&self.step).zip(&image.shape);
-        ranges.into_iter().all(|((all, step), extent)| {
+        let places: Vec<u64> = coordinates.iter().map(|all| all.len() as u64).collect();
+        if self.map.as_ref().is_some_and(|map| !map.has_source(field, (image, &places))) {
+            return false;
+        }
+        let is_mapped = |axis: usize| self.map.as_ref().is_some_and(|map| map.is_mapped(axis));
+        let ranges = coordinates.iter().zip(&self.step).zip(&image.shape).enumerate();
+        let mut copied = ranges.filter(|(axis, _)| !is_mapped(*axis));
+        copied.all(|(_, ((all, step), extent))| {
             let (low, high) = (*all.iter().min().unwrap(), *all.iter().max().unwrap() + 1);
             let extent = *extent as i64;
             let is_inside = low >= 0 && high <= extent;
@@ -447,7 +488,7 @@ impl BoxModel {
                 _ if is_inside => true,
                 _ if is_long => false,
                 Pad::None => false,
-                Pad::Constant => true,
+                Pad::Constant => self.map.is_none(),
                 Pad::Edge => extent > 0,
                 Pad::Reflect => extent > 0 && low < extent && high > 0,
             }
@@ -456,6 +497,15 @@ impl BoxModel {
 
     /// What a place holds before any cast.
     fn held(&self, field: &FieldModel, at: &[i64]) -> Held {
+        let read = |at: &[i64]| self.element(field, at);
+        match (&self.map, self.extents()) {
+            (Some(map), Some(places)) => map.held(field, (&self.image, &places, at), read),
+            _ => read(at),
+        }
+    }
+
+    /// What the array holds at coordinates.
+    fn element(&self, field: &FieldModel, at: &[i64]) -> Held {
         let image = &self.image;
         let is_inside = |(at, extent): (&i64, &u64)| (0..*extent as i64).contains(at);
         let is_padding = !at.iter().zip(&image.shape).all(is_inside);
@@ -484,6 +534,12 @@ impl BoxModel {
         }
         raw
     }
+}
+
+/// The bytes of a struct without padding.
+pub fn bytes_of<T>(value: &T) -> Vec<u8> {
+    // SAFETY: all of its bytes are set.
+    unsafe { std::slice::from_raw_parts((&raw const *value).cast(), size_of::<T>()) }.to_vec()
 }
 
 /// Whether a box from here to there is short or of no places at all: the oracle counts them.
@@ -606,7 +662,7 @@ pub fn paint_with(
             .is_some_and(|fed| fed.kind == BOX_VALUE && made.image.pixels.len() > 64);
         let field = fields.get(made.field as usize).ok_or(Fault::Box)?;
         let places = made.places(field).filter(|_| !made.is_hostile && !is_large);
-        let places = places.ok_or(Fault::Box)?;
+        let places = places.filter(|_| made.is_mapped_right(field)).ok_or(Fault::Box)?;
         let has_source = made.has_source(field);
         match made.fed {
             Some(_) if !has_source => return Err(Fault::Box),

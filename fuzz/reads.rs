@@ -58,7 +58,8 @@ impl Read {
         }
         let (axes, at) = (vec![0; begin.len()], [0; RANK_MAX]);
         let (image, fed, is_hostile) = (image.clone(), None, false);
-        let model = BoxModel { field: 0, begin, end, step, axes, at, image, fed, is_hostile };
+        let map = None;
+        let model = BoxModel { field: 0, begin, end, step, axes, at, image, fed, map, is_hostile };
         let raw = SampleBox { field: number as u32, ..model.raw() };
         let (strides, block, first) = (None, Vec::new(), 0);
         let mut read = Read { model, field, raw, strides, block, first, is_hostile, pads_unknown };

@@ -33,6 +33,8 @@ mod cc;
 mod choices;
 #[path = "../fuzz/bodies/chunk.rs"]
 mod chunk;
+#[path = "../fuzz/column_model.rs"]
+mod column_model;
 #[path = "../fuzz/bodies/crc32c.rs"]
 mod crc32c;
 #[path = "../fuzz/bodies/described.rs"]
@@ -59,6 +61,8 @@ mod loader_model;
 mod lz4;
 #[path = "../fuzz/bodies/lz4_kernel.rs"]
 mod lz4_kernel;
+#[path = "../fuzz/map_model.rs"]
+mod map_model;
 #[path = "../fuzz/memory_store.rs"]
 mod memory_store;
 #[path = "../fuzz/bodies/ngff.rs"]
@@ -262,13 +266,19 @@ fn affine_maps_of_random_choices_pass() {
 /// Seeds and their mutants reach few structs.
 #[test]
 fn augments_of_random_choices_pass() {
-    let (mut state, mut augmented) = (0x3c6e_f372_fe94_f82b, 0);
+    let (mut state, mut augmented, mut maps) = (0x3c6e_f372_fe94_f82b, 0, [0; 2]);
     for _ in 0..2_000 {
         let data: Vec<u8> = (0..1000).map(|_| (next(&mut state) >> 32) as u8).collect();
-        let outcome = std::panic::catch_unwind(|| augment::is_augmented(&data));
-        augmented += outcome.unwrap_or_else(|_| panic!("choices {}", data.escape_ascii())) as usize;
+        let outcome = std::panic::catch_unwind(|| augment::seen(&data));
+        let seen = outcome.unwrap_or_else(|_| panic!("choices {}", data.escape_ascii()));
+        augmented += usize::from(seen.is_augmented);
+        (0..2).for_each(|kind| maps[kind] += seen.maps[kind]);
     }
     assert!(augmented > 500, "{augmented} of 2,000 had arithmetic");
+    assert!(
+        maps.iter().all(|boxes| *boxes > 200),
+        "{maps:?} boxes, in samples and rows, had a map"
+    );
 }
 
 /// Documents of the menus with `choices` choices, of which most take the first entry of their

@@ -1,5 +1,8 @@
 #![no_main]
 
+#[allow(dead_code)] // each target uses another part of it
+#[path = "../../tests/common/affine_model.rs"]
+mod affine_model;
 #[path = "../bodies/api_sequence.rs"]
 mod body;
 #[path = "../box_model.rs"]
@@ -10,6 +13,9 @@ mod choices;
 mod host;
 #[path = "../loader_model.rs"]
 mod loader_model;
+#[allow(dead_code)] // each target uses another part of it
+#[path = "../map_model.rs"]
+mod map_model;
 #[path = "../memory_store.rs"]
 mod memory_store;
 #[allow(dead_code)] // the oracle of all tests

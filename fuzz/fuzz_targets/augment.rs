@@ -1,5 +1,8 @@
 #![no_main]
 
+#[allow(dead_code)] // each target uses another part of it
+#[path = "../../tests/common/affine_model.rs"]
+mod affine_model;
 #[path = "../augment_model.rs"]
 mod augment_model;
 #[path = "../bodies/augment.rs"]
@@ -11,9 +14,14 @@ mod box_loader;
 mod box_model;
 #[path = "../choices.rs"]
 mod choices;
+#[path = "../column_model.rs"]
+mod column_model;
 #[allow(dead_code)] // each target uses another part of it
 #[path = "../guard.rs"]
 mod guard;
+#[allow(dead_code)] // each target uses another part of it
+#[path = "../map_model.rs"]
+mod map_model;
 #[allow(dead_code)] // each target uses another part of it
 #[path = "../memory_store.rs"]
 mod memory_store;

@@ -1,5 +1,8 @@
 #![no_main]
 
+#[allow(dead_code)] // each target uses another part of it
+#[path = "../../tests/common/affine_model.rs"]
+mod affine_model;
 #[path = "../bodies/boxes.rs"]
 mod body;
 #[path = "../box_loader.rs"]
@@ -10,6 +13,9 @@ mod box_loader;
 mod box_model;
 #[path = "../choices.rs"]
 mod choices;
+#[allow(dead_code)] // each target uses another part of it
+#[path = "../map_model.rs"]
+mod map_model;
 #[allow(dead_code)] // the oracle of all tests
 #[path = "../../tests/common/oracle.rs"]
 mod oracle;

@@ -102,7 +102,7 @@ impl Case {
 
     /// Both taps and the weight of the upper one. A coordinate that is folded between two voxels
     /// has those two, and its weight is turned round where it is mirrored.
-    fn taps(&self, axis: usize, place: &[u64]) -> [(Option<i128>, i128); 2] {
+    pub fn taps(&self, axis: usize, place: &[u64]) -> [(Option<i128>, i128); 2] {
         let (low, high, weight) = self.unfolded(axis, place);
         let (low, high) = (self.folded(axis, low), self.folded(axis, high));
         match (low, high) {
@@ -222,7 +222,7 @@ impl Elements {
 }
 
 /// Of the axes from the last of `chosen` on: the last of the map is lerped first.
-fn between(
+pub fn between(
     taps: &[[(Option<i128>, i128); 2]],
     chosen: &mut Vec<Option<i128>>,
     leaf: &mut dyn FnMut(&[Option<i128>]) -> f32,
