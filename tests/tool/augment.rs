@@ -196,6 +196,69 @@ fn an_image_is_read_at_the_level_that_its_map_needs_or_names() {
     refused(&folder, &words, "is an image, which is a group, name one of its arrays: s0, s1");
 }
 
+/// A level of an image without a chunk, all of it 7; voxels are `step` times those of level 0.
+fn write_level(folder: &Path, extent: u64, step: u64) -> Value {
+    let name = step.to_string();
+    fs::create_dir_all(folder.join(&name)).unwrap();
+    let chunks = json!({"name": "regular", "configuration": {"chunk_shape": [512, 512]}});
+    let keys = json!({"name": "default", "configuration": {"separator": "/"}});
+    let array = json!({
+        "zarr_format": 3, "node_type": "array", "shape": [extent, extent], "data_type": "uint8",
+        "chunk_grid": chunks, "chunk_key_encoding": keys, "fill_value": 7,
+        "codecs": [{"name": "bytes"}], "attributes": {}
+    });
+    fs::write(folder.join(&name).join("zarr.json"), array.to_string()).unwrap();
+    let scale = json!({"type": "scale", "scale": [step, step]});
+    json!({"path": name, "coordinateTransformations": [scale]})
+}
+
+#[test]
+fn staging_is_raised_to_what_the_maps_of_the_boxes_read() {
+    let folder = folder("staging");
+    let levels = [(40_000, 1), (2500, 16)];
+    let levels = levels.map(|(extent, step)| write_level(&folder, extent, step));
+    let axes = ["y", "x"].map(|name| json!({"name": name, "type": "space"}));
+    let images = json!([{"axes": axes, "datasets": levels}]);
+    let ome = json!({"version": "0.5", "multiscales": images});
+    let group = json!({"zarr_format": 3, "node_type": "group", "attributes": {"ome": ome}});
+    fs::write(folder.join("zarr.json"), group.to_string()).unwrap();
+    let write = |affine: Value| {
+        fs::write(folder.join("f.json"), json!({"affine": affine}).to_string()).unwrap();
+    };
+    let crop = |uri: &'static str| {
+        ["crop", uri, "0:64,0:64", "-o", "out.npy", "--pad-mode", "edge", "--augment", "f.json"]
+    };
+    // Level 1 has 2,362 x 2,362 voxels below these places; of level 0 nobody has the memory.
+    write(json!({"matrix": [[600, 0, 9], [0, 600, 9]], "filter": "nearest"}));
+    good(&folder, &crop("."));
+    assert_eq!(elements(&folder.join("out.npy")), [7; 64 * 64]);
+    // An array, by crop, by bench, and as a field.
+    write(json!({"matrix": [[30, 9, 9], [-9, 30, 900]], "filter": "nearest"}));
+    good(&folder, &crop("16"));
+    assert_eq!(elements(&folder.join("out.npy")), [7; 64 * 64]);
+    fs::remove_file(folder.join("out.npy")).unwrap();
+    let line = json!({"uri": "16", "box": [[0, 64], [0, 64]]});
+    fs::write(folder.join("lines"), line.to_string()).unwrap();
+    let more = ["--augment", "f.json", "--pad-mode", "edge"];
+    good(&folder, &[&["bench", "--requests", "lines"], &more[..]].concat());
+    let field = json!([{"name": "x", "sample_shape": [64, 64], "dtype": "u8", "pad_mode": "edge"}]);
+    fs::write(folder.join("fields.json"), field.to_string()).unwrap();
+    let file = fs::read_to_string(folder.join("f.json")).unwrap();
+    fs::write(folder.join("x.json"), format!("{{\"x\": {file}}}")).unwrap();
+    let boxes = json!({"boxes": [{"field": "x", "uri": "16", "box": [[0, 64], [0, 64]]}]});
+    fs::write(folder.join("samples"), boxes.to_string()).unwrap();
+    let of_fields = ["--fields", "fields.json", "--augment", "x.json", "--requests", "samples"];
+    good(&folder, &[&["bench"], &of_fields[..]].concat());
+    // Who gives it, or another cap, means it.
+    for (cap, most) in [
+        (["--max-resample-bytes", "2000000"], "2000000"),
+        (["--max-chunk-uncompressed-bytes", "1MiB"], "1048576"),
+    ] {
+        let text = format!("max_resample_bytes = {most}: raise it, or scale less");
+        refused(&folder, &[&crop("16")[..], &cap].concat(), &text);
+    }
+}
+
 #[test]
 fn what_is_wrong_with_a_map_is_reported_with_its_place_and_the_way_out() {
     let folder = folder("wrong-maps");

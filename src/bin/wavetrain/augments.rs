@@ -13,9 +13,10 @@ use crate::fields::ConfigFlags;
 use crate::samples::object;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
-use wavetrain::abi::MAP_AXES;
+use wavetrain::abi::{LINEAR, MAP_AXES, NEAREST};
 use wavetrain::base::limits::RANK_MAX;
 use wavetrain::loader::{AffineMap, Augmentation, Erasure, Interpolation, Part};
+use wavetrain::records;
 
 /// The end of the help of both commands.
 pub const HELP: &str = "
@@ -33,7 +34,8 @@ affine is wavetrain_affine: place (i, j) of a box reads about the voxel matrix @
 to three axes of the array: the last ones, if axes is left out. Along these the box is 0:extent, of
 the output. The filter is \"linear\", for floats, or \"nearest\". The uri may be that of an OME-NGFF
 image: the coarsest level that is fine enough is read, or the given one. With units the matrix leads
-to physical units. Outside of the array --pad-mode, or that of the field, has the elements.
+to physical units. Outside of the array --pad-mode, or that of the field, has the elements. Memory
+for voxels is raised to what the boxes read, unless --max-resample-bytes or another cap is given.
 ";
 
 const KEYS: [&str; 8] =
@@ -69,6 +71,19 @@ impl Change {
     pub fn of<'a>(&self, part: Part<'a>) -> Part<'a> {
         let affine = self.affine.map(|affine| affine.of_box(part.begin.len()));
         Part { augment: self.augment, affine, ..part }
+    }
+
+    /// The map of a box of so many axes, if it has one.
+    pub fn affine(&self, rank: usize) -> Option<records::Affine> {
+        let AffineMap { axes: named, matrix, filter, level, has_units } = self.affine?.of_box(rank);
+        let mut axes = [0; MAP_AXES];
+        for (place, axis) in axes.iter_mut().zip(named) {
+            *place = u32::try_from(*axis).ok()?;
+        }
+        let filter = if filter == Interpolation::Linear { LINEAR } else { NEAREST };
+        let level = level.map_or(Some(-1), |level| i32::try_from(level).ok())?;
+        let rank = named.len() as u32;
+        Some(records::Affine { rank, axes, matrix, filter, level, has_units })
     }
 
     /// Whether elements of any type become floats.

@@ -14,6 +14,7 @@ use crate::progress::Progress;
 use crate::report;
 use crate::requests::{LineList, Requests};
 use crate::samples::{Fields, Samples};
+use crate::staging;
 use crate::system;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -280,6 +281,11 @@ fn prepare(flags: &mut ConfigFlags, requests: &Requests, types: &[Option<Known>]
     }
     feed::set_shape(&mut flags.config, &shape)?;
     if !flags.caps_given() {
+        if !flags.is_given("max_resample_bytes") {
+            let pad_mode = flags.config.pad_mode;
+            let boxes = (0..requests.items.len()).map(|index| requests.box_of(index, pad_mode));
+            staging::fit(&mut flags.config, (&requests.uris.list, types), boxes);
+        }
         feed::fit_readable(&mut flags.config, &requests.uris.list, types)?;
     }
     Ok(())

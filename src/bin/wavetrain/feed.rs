@@ -273,18 +273,19 @@ pub type ElementType = (Dtype, u32);
 pub struct Known {
     pub element: ElementType,
     /// It names an image, as boxes with a map may; the element is that of level 0.
-    is_image: bool,
+    pub is_image: bool,
 }
 
 impl Known {
     /// The array that it is known by.
     fn array(self, uri: &str) -> Cow<'_, str> {
-        if self.is_image { Cow::Owned(level_of(uri)) } else { Cow::Borrowed(uri) }
+        if self.is_image { Cow::Owned(level_of(uri, 0)) } else { Cow::Borrowed(uri) }
     }
 }
 
-fn level_of(image: &str) -> String {
-    format!("{image}#level=0")
+/// The uri of a level of an image.
+pub fn level_of(image: &str, level: u32) -> String {
+    format!("{image}#level={level}")
 }
 
 /// What is known of each uri; None of one that cannot be read.
@@ -299,7 +300,7 @@ pub fn element_types(uris: &[impl AsRef<str>]) -> Vec<Option<Known>> {
     let type_of = |uri: &_| {
         progress.step(1);
         let uri = AsRef::as_ref(uri);
-        known(uri, false).or_else(|| known(&level_of(uri), true))
+        known(uri, false).or_else(|| known(&level_of(uri, 0), true))
     };
     uris.iter().map(type_of).collect()
 }

@@ -27,6 +27,7 @@ mod progress;
 mod report;
 mod requests;
 mod samples;
+mod staging;
 mod stats;
 mod system;
 

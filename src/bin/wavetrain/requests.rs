@@ -6,6 +6,7 @@
 
 use crate::augments::Change;
 use crate::fault::{Fault, Outcome, failed, usage};
+use crate::staging;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -137,6 +138,12 @@ impl LineList for Requests {
 }
 
 impl Requests {
+    /// A request as the staging of maps has it, for a field with that pad mode.
+    pub fn box_of(&self, index: usize, pad_mode: u32) -> staging::Item<'_> {
+        let (uri, extent) = &self.items[index];
+        (*uri, extent.shape(), &self.change, pad_mode)
+    }
+
     /// A block without requests yet; the first will be number `first` of the list.
     pub fn beginning_at(first: usize) -> Requests {
         Requests { first, ..Requests::default() }

@@ -14,8 +14,10 @@ use crate::fault::Outcome;
 use crate::feed::{self, Known, List};
 use crate::fields::ConfigFlags;
 use crate::requests::{Extent, LineList, Uris, extent_from_value};
+use crate::staging;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::iter::repeat;
 use std::path::Path;
 use wavetrain::abi::{Blank, FieldSpec};
 use wavetrain::assemble::value_element;
@@ -248,6 +250,16 @@ impl Samples {
         self.fields.changes[*field as usize].of(part)
     }
 
+    /// A piece as the staging of maps has it; None of a value, which needs next to nothing.
+    fn box_of(&self, piece: &Piece) -> Option<staging::Item<'_>> {
+        let Source::Array(uri) = piece.source else { return None };
+        let steps = piece.step.iter().map(|step| step.unsigned_abs().max(1)).chain(repeat(1));
+        let places = piece.extent.shape().into_iter().zip(steps);
+        let places = places.map(|(extent, step)| extent.div_ceil(step)).collect();
+        let field = piece.field as usize;
+        Some((uri, places, &self.fields.changes[field], self.fields.specs[field].pad_mode))
+    }
+
     /// The config of the command line with the table of fields, room for the boxes, and, unless it
     /// has caps, caps that do for the arrays; and the types of these.
     pub fn prepare(&self, flags: &ConfigFlags) -> Outcome<(Config, Vec<Option<Known>>)> {
@@ -259,6 +271,11 @@ impl Samples {
         }
         let types = feed::element_types(&self.uris.list);
         if !flags.caps_given() {
+            if !flags.is_given("max_resample_bytes") {
+                let pieces = self.items.iter().flat_map(|item| &item.pieces);
+                let boxes = pieces.filter_map(|piece| self.box_of(piece));
+                staging::fit(&mut config, (&self.uris.list, &types), boxes);
+            }
             feed::fit_readable(&mut config, &self.uris.list, &types)?;
         }
         Ok((config, types))

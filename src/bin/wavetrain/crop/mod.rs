@@ -16,6 +16,7 @@ use crate::npy::{self, Element, Writer};
 use crate::progress::Progress;
 use crate::report;
 use crate::requests::Requests;
+use crate::staging;
 use endings::Endings;
 use options::{Block, Options, Target};
 use serde_json::{Value, json};
@@ -217,6 +218,11 @@ fn run_group(
     let bytes = group.shape.iter().fold(element, |all, extent| all.saturating_mul(*extent));
     feed::set_batch(&mut config, &options.flags, bytes, group.indexes.len() as u64);
     if !options.flags.caps_given() {
+        if !options.flags.is_given("max_resample_bytes") {
+            let pad_mode = config.pad_mode;
+            let boxes = group.indexes.iter().map(|index| requests.box_of(*index, pad_mode));
+            staging::fit(&mut config, (&requests.uris.list, types), boxes);
+        }
         let mut seen = vec![false; types.len()];
         let uris = group.indexes.iter().map(|index| requests.items[*index].0);
         let uris = uris.filter(|uri| !std::mem::replace(&mut seen[*uri], true));
