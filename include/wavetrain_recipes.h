@@ -42,7 +42,8 @@
  *                   noise a, and after a clamp a and d, must be the same for all channels
  *     noise         not after noise, a clamp or an erase
  *     clamp         after a clamp, clamp_low and clamp_high are clamped; so are erased values
- *     an erase      is one box more, after those that are there, of 8 at most
+ *     an erase      is one box more, after those that are there, of 8 at most; after an affine map
+ *                   too, in places of the field
  *     flip          mirrors erased boxes; not after noise or an affine map
  *     crop          not after noise, an erase or an affine map; with padding not after a crop, and
  *                   with that of WAVETRAIN_PAD_CONSTANT not after x * a + d or a clamp

@@ -13,7 +13,7 @@ const ROOMS: &[(&str, &str)] = &[
     (
         "surface/c",
         "surface engine jobs/read jobs setup source/zarr batch records recipes sampler cuda os \
-         base",
+         simd base",
     ),
     ("surface", "engine jobs setup source source/zarr source/json batch records cuda os simd base"),
     // Who works, and when.

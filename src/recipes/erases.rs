@@ -93,9 +93,6 @@ impl Recipes<'_> {
         if !values.iter().all(|value| !value.is_nan()) {
             return Err(Misfit::Number);
         }
-        if self.is_mapped() {
-            return Err(Misfit::Order);
-        }
         if self.augment.n_erase as usize >= ERASES_MAX {
             return Err(Misfit::Room);
         }

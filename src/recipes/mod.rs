@@ -49,7 +49,7 @@
 //!               After noise, a must be the same for all channels; after a clamp, d too.
 //! noise         after neither noise, clamp nor erase
 //! clamp         after a clamp low and high are clamped; erased values are clamped
-//! erase         one more box, after those before it; 8 at most
+//! erase         one more box, after those before it; 8 at most. After an affine map too
 //! flip          erased boxes are mirrored; not after noise
 //! crop          not after noise or erase. With padding not after a crop, whose edges the padding
 //!               would be made at; with constant padding not after arithmetic, which the padding

@@ -99,6 +99,24 @@ fn crops_that_are_too_large_are_refused_and_those_that_just_fit_are_not() {
 }
 
 #[test]
+fn what_was_mapped_is_erased_in_places_of_the_field() {
+    with([3, 32, 24], 9, |one| {
+        one.affine("a", &Motion { degrees: [30.0; 3], ..Motion::NONE }).unwrap();
+        one.normalize(&[1.0], &[2.0]).unwrap();
+        one.cutout("b", 8, &[]).unwrap();
+        one.random_erase("c", 1.0, ERASE_SCALE, ERASE_RATIO, &[]).unwrap();
+        assert_eq!((one.augment.n_erase, one.affine.as_ref().unwrap().rank), (2, 2));
+        for erase in &one.room.erase[..2] {
+            let ends = [3, 32, 24].into_iter().zip(erase.end);
+            assert!(
+                ends.zip(erase.begin).all(|((extent, end), begin)| begin < end && end <= extent)
+            );
+        }
+        assert_eq!(one.flip("d", 1.0, 0), Err(Misfit::Order));
+    });
+}
+
+#[test]
 fn a_refusal_changes_nothing() {
     with([3, 32, 24], 9, |one| {
         one.cutout("a", 8, &[]).unwrap();

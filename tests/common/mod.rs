@@ -14,6 +14,8 @@ pub mod damage;
 pub mod digest;
 pub mod drive;
 pub mod fixtures;
+#[cfg(target_arch = "x86_64")]
+pub mod float_control;
 pub mod gpu;
 pub mod header;
 pub mod hook;

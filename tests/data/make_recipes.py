@@ -273,8 +273,6 @@ class Sample:
             erase["values"] = [clamped(value) for value in erase["values"]]
 
     def check_erase(self):
-        if self.affine:
-            raise Refused(ORDER)
         if len(self.erases) == 8:
             raise Refused(ROOM)
         for of_field, axis in self.pairs():

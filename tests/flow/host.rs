@@ -4,6 +4,8 @@
 use crate::common::alone::alone;
 use crate::common::drive::{Job, PATIENCE_NS, config, first_failure, open, stream, stream_through};
 use crate::common::fixtures::{self, Scratch};
+#[cfg(target_arch = "x86_64")]
+use crate::common::float_control;
 use crate::common::oracle::cast;
 use crate::common::synth::{ABSENT, Meta, shard_bytes};
 use std::ffi::{CStr, c_char, c_void};
@@ -68,26 +70,6 @@ fn more_threads_than_processors_give_the_same_batches() {
     stream(&config, &wide_jobs(&scratch));
 }
 
-#[cfg(target_arch = "x86_64")]
-mod float {
-    use std::arch::asm;
-
-    /// FTZ and DAZ, each rounding mode, and all of them.
-    pub const CONTROLS: [u32; 7] = [0x9F80, 0x1FC0, 0x9FC0, 0x3F80, 0x5F80, 0x7F80, 0xFFC0];
-
-    pub fn control() -> u32 {
-        let mut value = 0u32;
-        // SAFETY: stmxcsr stores four bytes at the address.
-        unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut value, options(nostack)) };
-        value & !0x3F
-    }
-
-    pub fn set_control(value: u32) {
-        // SAFETY: ldmxcsr loads four bytes; no reserved bit is set and every exception is masked.
-        unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const value, options(nostack)) };
-    }
-}
-
 /// f64 values that a type change to f32 must round, keep subnormal, or make infinite; one chunk of
 /// two is missing, so that the fill is parsed; and one element lies outside.
 #[cfg(target_arch = "x86_64")]
@@ -113,17 +95,17 @@ fn the_float_environment_of_a_host_that_pumps_changes_no_bit_and_stays_as_it_was
     config.pad_value_set = 1;
     config.pad_value = 2.2e-40;
     let request = job.request(0);
-    let usual = float::control();
-    for control in float::CONTROLS {
-        float::set_control(control);
+    let usual = float_control::control();
+    for control in float_control::CONTROLS {
+        float_control::set_control(control);
         let loader = open(&config);
-        let after_open = float::control();
+        let after_open = float_control::control();
         let pushed = loader.push(&[request], 0);
         while loader.pump(u64::MAX).is_ok_and(|did_work| did_work) {}
-        let after_pump = float::control();
+        let after_pump = float_control::control();
         let popped = loader.pop(PATIENCE_NS);
-        let after_pop = float::control();
-        float::set_control(usual);
+        let after_pop = float_control::control();
+        float_control::set_control(usual);
         assert_eq!(pushed.unwrap_or_else(|failure| panic!("{failure}")), 1);
         match popped {
             Ok(wavetrain::loader::Pop::Batch(batch)) => {

@@ -92,6 +92,12 @@ LISTS = {
         random_affine(40, (0.8, 1.4), 0.2, 0.2),
         normalize(5, 50),
     ],
+    "turned_and_erased": lambda: [
+        random_affine(40, (0.8, 1.4), pad_value=7),
+        normalize(5, 50),
+        cutout(size=9, values=(1, 2, 3)),
+        random_erase(p=0.7),
+    ],
     "nearest": lambda: [
         random_affine(180, filter="nearest", pad_value=3),
         to_float(),

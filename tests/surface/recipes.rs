@@ -231,6 +231,34 @@ fn recipes_give_what_another_implementation_gives() {
     }
 }
 
+/// Factors and terms that are rounded, or subnormal.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_float_environment_of_a_caller_changes_no_bit_and_stays_as_it_was() {
+    use crate::common::float_control::{CONTROLS, control, set_control};
+    let (usual, mut made) = (control(), Vec::new());
+    for hostile in [usual].into_iter().chain(CONTROLS) {
+        let mut one = Augmented::picture();
+        let boxes = &raw mut *one.record;
+        let name = c"jitter".as_ptr();
+        set_control(hostile);
+        let answers = unsafe {
+            [
+                wavetrain_recipe_normalize(boxes, 1, [0.1, 1e-38, 7.0].as_ptr(), 3, &3.0, 1),
+                wavetrain_recipe_jitter(boxes, 1, name, 1e-39, 0.3),
+                wavetrain_recipe_noise(boxes, 1, name, 1e-40),
+                wavetrain_recipe_clamp(boxes, 1, -0.7, 0.3),
+                wavetrain_recipe_jitter(boxes, 1, name, 0.3, 0.7),
+            ]
+        };
+        let after = control();
+        set_control(usual);
+        assert_eq!((answers, after), ([1; 5], hostile), "{hostile:#x}");
+        made.push(one.answer(3));
+    }
+    assert!(made.iter().all(|each| *each == made[0]), "{made:?}");
+}
+
 #[test]
 fn a_list_of_boxes_gets_what_each_gets_alone() {
     let place = |position| Place { epoch: 1, position };

@@ -9,6 +9,7 @@ use crate::recipes::{
     self, ERASE_RATIO, ERASE_SCALE, Field, Misfit, Motion, NAME_BYTES_MAX, Recipes, Room,
 };
 use crate::sampler::Place;
+use crate::simd::FloatEnvironment;
 use core::ffi::c_char;
 use core::slice;
 
@@ -91,6 +92,8 @@ unsafe fn each(
     if !fits || !boxes.is_aligned() {
         return NUMBER;
     }
+    // Operations of floats round as ever, whatever the host has set.
+    let _float = FloatEnvironment::enter();
     for at in 0..count as usize {
         // SAFETY: `count` records are writable, `step` bytes apart; `fits` has the product.
         let done = unsafe {
