@@ -495,12 +495,12 @@ impl BoxModel {
         })
     }
 
-    /// What a place holds before any cast.
-    fn held(&self, field: &FieldModel, at: &[i64]) -> Held {
+    /// What a place holds before any cast, of a box with so many places along each axis.
+    fn held(&self, field: &FieldModel, (places, at): (&[u64], &[i64])) -> Held {
         let read = |at: &[i64]| self.element(field, at);
-        match (&self.map, self.extents()) {
-            (Some(map), Some(places)) => map.held(field, (&self.image, &places, at), read),
-            _ => read(at),
+        match &self.map {
+            Some(map) => map.held(field, (&self.image, places, at), read),
+            None => read(at),
         }
     }
 
@@ -664,6 +664,7 @@ pub fn paint_with(
         let places = made.places(field).filter(|_| !made.is_hostile && !is_large);
         let places = places.filter(|_| made.is_mapped_right(field)).ok_or(Fault::Box)?;
         let has_source = made.has_source(field);
+        let extents = made.extents().ok_or(Fault::Box)?;
         match made.fed {
             Some(_) if !has_source => return Err(Fault::Box),
             None if !has_source => fault = Some(Fault::Source),
@@ -686,7 +687,8 @@ pub fn paint_with(
                 painted.filled_shape[0] = 1;
             }
             if has_source {
-                let element = element(number, &target, &made.held(field, &source), field);
+                let element =
+                    element(number, &target, &made.held(field, (&extents, &source)), field);
                 painted.bytes[place * bytes..][..bytes].copy_from_slice(&element);
             }
         }
