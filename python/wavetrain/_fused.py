@@ -15,6 +15,7 @@ from wavetrain import _affine, _augmented, _native
 from wavetrain._affine import AXES_MAX, Affine
 from wavetrain._augmented import Augment
 from wavetrain._config import Backend, Config, Dtype, Field
+from wavetrain._fed import Fed, Number
 from wavetrain._info import array_info
 from wavetrain._orders import Place
 from wavetrain._pixels import numpy_
@@ -75,16 +76,17 @@ def picture_of(given: Any, field: Field, files: Any) -> Picture:
             )
         box: Any = boxes[0] if boxes else given
         uri, extents = box.uri, [end - begin for begin, end in box.aabb]
+        fed = boxes[0].array if boxes else None
     else:
         column = column_of(given, field)
-        uri, words = column.uris[0], column.shape.data
+        uri, words, fed = column.uris[0], column.shape.data, None
         extents = [int(each) for each in words[: column.rank]]
     rank = len(field.sample_shape)
     if len(extents) < rank:
         raise ValueError(
             f"transforms: recipes take boxes of {rank} axes or more (got {len(extents)})"
         )
-    kind = array_info(uri, files=files).dtype
+    kind = fed.dtype if isinstance(fed, Fed) else array_info(uri, files=files).dtype
     dtype: Any = numpy_().dtype("f4") if kind in (Dtype.BF16, None) else kind.dtype
     return Picture(tuple(extents[len(extents) - rank :]), dtype)
 
@@ -211,11 +213,11 @@ class Fused:
         front = len(box.aabb) - rank
         extents = tuple(end - begin for begin, end in box.aabb[front:])
         has_more = box.step or box.at or box.axes or box.augment or box.affine
-        is_plain = not has_more and box.array is None
+        is_plain = not has_more and not isinstance(box.array, Number)
         if extents != self.shape or not is_plain:
             raise ValueError(
-                "transforms: recipes take boxes of one shape, without step, at, axes, array, "
-                f"augment and affine (got {box})"
+                "transforms: recipes take boxes of one shape, of no number, without step, at, "
+                f"axes, augment and affine (got {box})"
             )
         target = made.targets[number]
         moves = zip(box.aabb[front:], target.begin[:rank], target.end[:rank])
@@ -223,9 +225,10 @@ class Fused:
         steps = [each or 1 for each in target.step[:rank]]
         affine = self.affine(box, made.affines[number], aabb)
         return Box(
-            box.uri,
+            box.uri or None,
             [*box.aabb[:front], *aabb],
             box.field,
+            array=box.array,
             step=[1] * front + steps,
             augment=Given(made.augments[number], made),
             affine=affine,

@@ -60,6 +60,17 @@ class Table(Images):
         return {"x": Column(self.path, begins, (1, *self.shape)), "y": n % 10}
 
 
+class Arrays(Images):
+    """The same from memory, the rows of each image from the last to the first."""
+
+    def __init__(self, path, shape):
+        super().__init__(path, shape)
+        self.backwards = np.ascontiguousarray(np.load(path)[:, :, ::-1])
+
+    def __getitem__(self, index):
+        return Sample(boxes=[Box(self.backwards[index, None, :, ::-1])], tag=index)
+
+
 class Pictures(Table):
     """Many, without labels."""
 
@@ -114,7 +125,7 @@ def expected(images, filters, loader, tags, seed):
     return x
 
 
-@pytest.mark.parametrize("dataset", [Images, Pictures])
+@pytest.mark.parametrize("dataset", [Images, Pictures, Arrays])
 @pytest.mark.parametrize("name", LISTS)
 def test_a_pipeline_makes_what_recipes_make_of_arrays(images, name, dataset):
     path, array = images
