@@ -77,11 +77,6 @@ impl Fed {
         turned: 0,
     };
 
-    /// Whether an axis is turned round.
-    pub fn is_turned(&self, axis: usize) -> bool {
-        self.turned >> axis & 1 == 1
-    }
-
     /// Whether it is one.
     pub fn is_fed(&self) -> bool {
         self.data != FedData::Nothing
