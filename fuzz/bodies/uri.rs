@@ -49,15 +49,16 @@ fn obvious(uri: &str) -> Result<String, Status> {
     if uri.is_empty() || uri.len() > URI_BYTES_MAX || uri.contains('\0') {
         return Err(Status::Invalid);
     }
-    let is_file_uri = |uri| scheme(uri).is_some_and(|name| name.eq_ignore_ascii_case("file"));
+    let is_file_uri =
+        |uri: &str| uri.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("file:/"));
     if let Some((path, query)) = uri.strip_prefix("raw:").and_then(|raw| raw.rsplit_once('?'))
         && is_file_uri(path)
     {
-        let path = unescaped(&path[7..])?;
+        let path = unescaped(&path[5..])?;
         return Ok(format!("raw:/{}?{query}", path.trim_start_matches('/')));
     }
     let is_file = is_file_uri(uri);
-    // In a file:// uri a mark starts a level or the number of the first file, or is an error. In
+    // In a file: uri a mark starts a level or the number of the first file, or is an error. In
     // other uris it may be part of the path.
     let marks = ["#level=", "#scale=", "#first="];
     let (file, level) = match uri.find("#") {
@@ -66,7 +67,7 @@ fn obvious(uri: &str) -> Result<String, Status> {
         }
         _ => (uri, ""),
     };
-    let path = if is_file { unescaped(&file[7..])? } else { uri.to_owned() };
+    let path = if is_file { unescaped(&file[5..])? } else { uri.to_owned() };
     let least = foreign_scheme(uri).map_or(1, |name| name.len() + 3);
     let mut path = path.as_str();
     while path.len() > least && path.ends_with('/') {
@@ -87,9 +88,12 @@ fn foreign_scheme(uri: &str) -> Option<&str> {
     scheme(uri).filter(|name| !name.eq_ignore_ascii_case("file"))
 }
 
-/// The path behind "file://", host and escapes resolved.
+/// The path behind "file:", host and escapes resolved.
 fn unescaped(rest: &str) -> Result<String, Status> {
-    let (host, path) = rest.split_at(rest.find('/').ok_or(Status::Invalid)?);
+    let (host, path) = match rest.strip_prefix("//") {
+        Some(rest) => rest.split_at(rest.find('/').ok_or(Status::Invalid)?),
+        None => ("", rest),
+    };
     if !host.is_empty() && !host.eq_ignore_ascii_case("localhost") {
         return Err(Status::Unsupported);
     }
