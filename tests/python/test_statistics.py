@@ -140,6 +140,30 @@ def test_a_box_is_read_in_cells_of_whole_chunks(written, monkeypatch):
         check(found, image[1:, :, 5:], 0.0, axis)
 
 
+FORMS = {
+    "v2": ({"zarr_format": 2}, True),
+    "v2, order F": ({"zarr_format": 2, "order": "F"}, False),
+    "v3": ({}, True),
+    "shards": ({"shards": tuple(2 * edge for edge in CHUNK)}, True),
+    "compressed": ({"compressors": "auto"}, False),
+}
+
+
+@pytest.mark.parametrize(("how", "is_cut"), FORMS.values(), ids=FORMS)
+def test_a_large_chunk_of_plain_rows_is_read_in_parts(tmp_path, monkeypatch, how, is_cut):
+    zarr = pytest.importorskip("zarr")
+    size = math.prod(CHUNK) * 4 // 3
+    monkeypatch.setattr(_statistics, "CELL_BYTES", size)
+    image = image_of("f4")
+    how = {"compressors": None, "fill_value": 0, **how}
+    zarr.create_array(tmp_path / "a", shape=SHAPE, chunks=CHUNK, dtype="f4", **how)[:] = image
+    info = wavetrain.array_info(tmp_path / "a")
+    cells = _statistics.cells_of(info, tuple((0, extent) for extent in SHAPE))
+    largest = max(4 * math.prod(limit - first for first, limit in cell) for cell in cells)
+    assert (largest <= size) == is_cut
+    check(wavetrain.statistics(tmp_path / "a", percentiles=True), image, 0.0, None)
+
+
 def test_more_sets_than_there_is_room_to_count_take_several_passes(written, monkeypatch):
     monkeypatch.setattr(_statistics, "COUNTS_MAX", 5 << 16)
     image = image_of("u2")

@@ -27,6 +27,14 @@ pub struct Cells<'a> {
     axes: Vec<Option<usize>>,
 }
 
+/// Whether chunks, in shards too, are row-major elements and nothing else: "bytes(little)",
+/// "sharding_indexed[bytes](index at end, crc32c)", of v2 "order C".
+fn is_plain(codecs: &str) -> bool {
+    let inner = codecs.rsplit('[').next().and_then(|inner| inner.split(']').next());
+    let is_bare = inner.is_some_and(|inner| inner == "order C" || !inner.contains(' '));
+    is_bare && !codecs.contains("transpose")
+}
+
 /// A cell as push takes it.
 pub struct Cell<'a> {
     uri: &'a str,
@@ -44,9 +52,8 @@ impl<'a> Cells<'a> {
         by_axis: Option<usize>,
     ) -> Cells<'a> {
         let shape = extent.shape();
-        let is_plain = info.shard_levels == 0 && !report::name_text(&info.codecs).contains(' ');
         // A part of a chunk that nothing encodes is read alone.
-        let is_cut = is_plain && info.chunk_bytes > CELL_BYTES;
+        let is_cut = is_plain(&report::name_text(&info.codecs)) && info.chunk_bytes > CELL_BYTES;
         let mut edges = match is_cut {
             true => vec![1; shape.len()],
             false => info.chunk_shape[..shape.len()].iter().map(|edge| (*edge).max(1)).collect(),
@@ -206,13 +213,25 @@ mod tests {
         (all.len(), all.iter().map(|cell| cell.shape().iter().product::<u64>()).sum())
     }
 
+    /// And whether chunks are decoded whole, or read so because rows are no runs.
+    const CODECS: [(&str, bool); 8] = [
+        ("bytes(little) zstd", true),
+        ("sharding_indexed[bytes(little) crc32c](index at end, crc32c)", true),
+        ("transpose(1,0,2) sharding_indexed[bytes(little)](index at end, crc32c)", true),
+        ("zstd order C", true),
+        ("order F", true),
+        ("order C", false),
+        ("bytes(little)", false),
+        ("sharding_indexed[sharding_indexed[bytes](index at end)](index at start, crc32c)", false),
+    ];
+
     #[test]
     fn cells_are_whole_chunks_and_each_element_of_the_box_is_in_one() {
         let shape = [300, 200, 90];
         for (begin, end) in [([0, 0, 0], [300, 200, 90]), ([7, 31, 2], [259, 200, 90])] {
             let extent = Extent { begin: begin.to_vec(), end: end.to_vec() };
             for chunk in [[1, 1, 1], [30, 20, 10], [64, 200, 7], [300, 200, 90], [512, 300, 100]] {
-                for (codecs, is_whole) in [("bytes(little) zstd", true), ("bytes(little)", false)] {
+                for (codecs, is_whole) in CODECS {
                     let info = info(&shape, &chunk, codecs);
                     let is_whole = is_whole || info.chunk_bytes <= CELL_BYTES;
                     let (count, elements) = elements(&info, &extent, is_whole);
