@@ -78,6 +78,32 @@ def test_boxes_of_a_chunk_above_the_cap_are_what_zarr_reads(tmp_path, how, words
     assert seen == len(places)
 
 
+PLACES = [(-3, 5), (40, 49), (15, 25)]
+TURNED = wavetrain.Affine([[0.8, -0.6, 0.1, 9], [0.6, 0.8, 0, 4], [0, 0.3, 1.1, 12]])
+WAYS = {
+    "steps": {"aabb": [(1, 16), (2, 27), (10, 38)], "step": (-2, 3, -3)},
+    "padding": {"aabb": PLACES},
+    "arithmetic": {"aabb": PLACES, "augment": wavetrain.Augment(scale=0.5, bias=1)},
+    "map": {"aabb": [(0, 8), (0, 9), (0, 10)], "affine": TURNED},
+}
+
+
+@pytest.mark.parametrize("how", [ORDERS[name] for name in ORDERS if "several" in name])
+@pytest.mark.parametrize("pad_mode", ["constant", "edge", "reflect"])
+def test_boxes_of_every_kind_have_the_bits_of_an_array_that_is_not_cut(tmp_path, how, pad_mode):
+    np.save(tmp_path / "a.npy", array(tmp_path / "a.zarr", **{**how, "fill_value": 0})[:])
+
+    def read(name):
+        words = {"sample_shape": (8, 9, 10), "dtype": "f32", "samples_per_batch": len(WAYS)}
+        with wavetrain.Pipeline(config(augment=True, pad_mode=pad_mode, **words)) as pipeline:
+            boxes = [wavetrain.Box(tmp_path / name, **words) for words in WAYS.values()]
+            pipeline.push([wavetrain.Sample(boxes=[box]) for box in boxes])
+            with pipeline.pop() as batch:
+                return batch.numpy().copy()
+
+    np.testing.assert_array_equal(read("a.zarr"), read("a.npy"))
+
+
 def test_a_part_of_a_chunk_that_is_absent_holds_the_fill_value(tmp_path):
     stored = array(tmp_path / "a.zarr")
     (tmp_path / "a.zarr/c/0/0/1").unlink()
