@@ -28,13 +28,13 @@ const RUN_MIN: u64 = 32;
 pub struct Change<'a> {
     augment: Augment<'a>,
     /// The axes of the field.
-    layout: Layout<'a>,
+    pub(super) layout: Layout<'a>,
     /// From the array's element type to floats.
     to_float: Cast,
     /// From the field's to floats, and back.
     field: [Cast; 2],
     /// From the array's type to the field's in one pass.
-    whole: Option<SteppedRows>,
+    pub(super) whole: Option<SteppedRows>,
     /// From the array's type to floats, and from there to the field's.
     halves: [Option<SteppedRows>; 2],
     is_streamed: bool,
@@ -159,6 +159,11 @@ impl<'a> Change<'a> {
         Change { to_float: self.field[0], whole: None, halves, ..self }
     }
 
+    /// The same for another box of those types.
+    pub fn with(self, augment: Augment<'a>) -> Change<'a> {
+        Change { augment, ..self }
+    }
+
     /// The arithmetic.
     pub fn augment(&self) -> Augment<'a> {
         self.augment
@@ -277,14 +282,18 @@ impl<'a> Change<'a> {
     /// How many places from one on are of its channel, and not erased.
     fn alike(&self, place: u64, strip: &mut Strip<'_, '_>) -> u64 {
         let erased = strip.erasing.as_mut().map_or(u64::MAX, |erasing| erasing.next(place));
-        let limit = match self.augment.channels() {
+        erased.min(self.channel_limit(place)) - place
+    }
+
+    /// The first place after one that has another channel.
+    pub(super) fn channel_limit(&self, place: u64) -> u64 {
+        match self.augment.channels() {
             0 | 1 => u64::MAX,
             _ => {
                 let inner = self.layout.strides[self.augment.channel_axis()];
                 (place / inner + 1) * inner
             }
-        };
-        erased.min(limit) - place
+        }
     }
 
     /// Changes places that are alike.
@@ -368,7 +377,7 @@ impl<'a> Change<'a> {
     }
 
     /// The channel that all places from one to another have; None if they have several.
-    fn channel_of(&self, first: u64, last: u64) -> Option<usize> {
+    pub(super) fn channel_of(&self, first: u64, last: u64) -> Option<usize> {
         let channels = u64::from(self.augment.channels());
         if channels <= 1 {
             return Some(0);
@@ -430,7 +439,8 @@ impl<'a> Change<'a> {
         made
     }
 
-    fn steps(&self, channel: usize) -> Steps {
+    /// The steps of a channel.
+    pub(super) fn steps(&self, channel: usize) -> Steps {
         let (low, high) = self.augment.clamp().unwrap_or((Steps::NONE.low, Steps::NONE.high));
         let channel = if self.augment.channels() == 1 { 0 } else { channel };
         let (scale, bias) = (self.augment.scale(channel), self.augment.bias(channel));

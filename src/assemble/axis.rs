@@ -43,6 +43,13 @@ pub struct Run {
     pub step: i64,
 }
 
+impl Run {
+    /// Element of the last place.
+    pub fn last(&self) -> u64 {
+        (self.source as i64 + (self.length as i64 - 1) * self.step) as u64
+    }
+}
+
 /// The half-open interval of source coordinates that the places of `[begin, end)` need on an axis
 /// of `extent` elements: their hull, and (0, 0) where none has a source.
 pub fn source_range(

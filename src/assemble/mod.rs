@@ -17,6 +17,7 @@ pub mod block;
 pub mod cast;
 pub mod changes;
 mod erase;
+mod folded;
 pub mod pieces;
 pub mod sample_box;
 pub mod units;
@@ -53,6 +54,15 @@ impl<'a> Target<'a> {
 
     fn check(&self) {
         assert!(self.sample.target_span().1 <= self.claim.region().bytes());
+    }
+
+    /// Whether rows with padding are changed in one pass.
+    fn folds(&self) -> bool {
+        let (sample, change) = (&self.sample, &self.change);
+        change.as_ref().is_some_and(|(change, _)| {
+            let is_alike = change.pad_goes_through() || !sample.has_outside();
+            is_alike && change.folds(sample.record.byte_order)
+        })
     }
 
     /// Calls `each` with a block, or with the parts of it that are changed and that are not, and
@@ -134,16 +144,23 @@ pub fn scatter(target: &mut Target<'_>, chunk_origin: &[u64], chunk: &ChunkBytes
     let order = record.byte_order;
     let target_bytes = target.target_bytes();
     let mut written = 0;
-    sample.for_each_block(chunk_origin, &mut |block| {
-        target.for_each_part(block, &mut |block, mut change, claim| {
+    let folds = target.folds();
+    let source_of = |plane: &BlockPlane| {
+        let BlockPlane { source, source_step: step, source_pitch: pitch, .. } = *plane;
+        Plane { bytes: chunk.bytes, first: source - chunk.first, step, pitch, order }
+    };
+    sample.for_each_row_block(chunk_origin, folds, &mut |block, fold| {
+        if let (Some(fold), Some((change, _))) = (fold, &target.change) {
             block.for_each_plane(target_bytes, &mut |plane| {
-                let BlockPlane { source, source_step: step, source_pitch: pitch, .. } = *plane;
-                let first = source - chunk.first;
-                let source = Plane { bytes: chunk.bytes, first, step, pitch, order };
-                match &mut change {
-                    None => cast.plane(&source, &mut rows_of(claim, plane, target_bytes)),
-                    Some((change, strip)) => change.plane(&source, plane, claim, strip),
-                }
+                change.folded(fold, &source_of(plane), plane, &mut target.claim);
+            });
+            written += block.element_count() * fold.length() as u64 * target_bytes;
+            return;
+        }
+        target.for_each_part(block, &mut |block, mut change, claim| {
+            block.for_each_plane(target_bytes, &mut |plane| match &mut change {
+                None => cast.plane(&source_of(plane), &mut rows_of(claim, plane, target_bytes)),
+                Some((change, strip)) => change.plane(&source_of(plane), plane, claim, strip),
             });
         });
         written += block.element_count() * target_bytes;
@@ -219,5 +236,7 @@ pub fn fill_row(row: &mut [u8], element: &[u8]) {
 mod augment_tests;
 #[cfg(test)]
 pub(crate) mod cast_tests;
+#[cfg(test)]
+mod fold_tests;
 #[cfg(test)]
 mod scatter_tests;

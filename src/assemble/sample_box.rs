@@ -11,7 +11,9 @@ use super::cast::Cast;
 use super::walk::{AxisView, WalkRuns, walk_range};
 use crate::base::limits::RANK_MAX;
 use crate::records::{ArrayRecord, AxisOrder, BoxShape, IN_ORDER};
+use crate::simd::RowFold;
 use arrayvec::ArrayVec;
+use core::iter;
 
 /// Most runs of an axis that are looked at to find the end of a fold. Padding of a chunk is a few
 /// reflections; with more, the fold goes on to the end of the box.
@@ -140,8 +142,7 @@ impl SampleBox<'_> {
             let Some(run) = self.view(axis).runs(self.pad, (first, limit)).next() else {
                 return (first, limit);
             };
-            let last = run.source as i64 + (run.length as i64 - 1) * run.step;
-            let (low, high) = (run.source.min(last as u64), run.source.max(last as u64));
+            let (low, high) = (run.source.min(run.last()), run.source.max(run.last()));
             (first + low, first + high + 1)
         };
         (0..self.record.axes()).map(of_axis).collect()
@@ -150,14 +151,31 @@ impl SampleBox<'_> {
     /// Calls `each` for every block of the box that the chunk fills. Without padding there is at
     /// most one; reflection makes one per combination of segments.
     pub fn for_each_block(&self, chunk_origin: &[u64], each: &mut dyn FnMut(&Block)) {
+        self.for_each_row_block(chunk_origin, false, &mut |block, _| each(block));
+    }
+
+    /// The same; if rows of several segments may be folded, blocks are of their first elements, and
+    /// `each` gets the fold, if there is one.
+    pub fn for_each_row_block(
+        &self,
+        chunk_origin: &[u64],
+        folds: bool,
+        each: &mut dyn FnMut(&Block, Option<&RowFold>),
+    ) {
         assert!(chunk_origin.len() == self.record.axes());
         let mut current = ArrayVec::<Run, RANK_MAX>::new();
         // Axes of several runs: the first run, those behind it, and those of them that are left.
         let mut several = ArrayVec::<(usize, Run, WalkRuns, WalkRuns), RANK_MAX>::new();
+        let mut fold = None;
         for axis in 0..self.record.axes() {
             let Some((run, others)) = self.chunk_runs(axis, chunk_origin) else { return };
             current.push(run);
-            if let Some(others) = others.filter(|others| others.clone().next().is_some()) {
+            let Some(others) = others.filter(|others| others.clone().next().is_some()) else {
+                continue;
+            };
+            if folds && let Some((run, folded)) = self.fold_of(axis, run, others.clone()) {
+                (current[axis], fold) = (run, Some(folded));
+            } else {
                 several.push((axis, run, others.clone(), others));
             }
         }
@@ -165,7 +183,7 @@ impl SampleBox<'_> {
         let order = self.order(&mut turned);
         // One turn per combination of runs, innermost axis fastest.
         loop {
-            each(&self.block(&current, order));
+            each(&self.block(&current, order), fold.as_ref());
             let mut at = several.len();
             loop {
                 if at == 0 {
@@ -180,6 +198,28 @@ impl SampleBox<'_> {
                 (current[*axis], *left) = (*first, others.clone());
             }
         }
+    }
+
+    /// An axis whose elements are side by side on both sides, of several runs, as a fold, and the
+    /// run of its first element. None if the runs have places of other chunks between them.
+    fn fold_of(&self, axis: usize, first: Run, others: WalkRuns) -> Option<(Run, RowFold)> {
+        let is_dense = self.step(axis) == self.target_bytes()
+            && self.record.chunk_strides[axis] == i64::from(self.record.dtype_bytes);
+        if !is_dense {
+            return None;
+        }
+        let mut runs = ArrayVec::<_, FOLD_RUNS_MAX>::new();
+        let (mut limit, mut low) = (first.target, u64::MAX);
+        for run in iter::once(first).chain(others) {
+            if run.target != limit {
+                return None;
+            }
+            runs.try_push((run.source, run.step, run.length)).ok()?;
+            limit += run.length;
+            low = low.min(run.source).min(run.last());
+        }
+        let fold = RowFold::new(&runs, low)?;
+        Some((Run { source: low, length: 1, ..first }, fold))
     }
 
     /// Everything that the chunk fills, as one block; None where that is nothing.

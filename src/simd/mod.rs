@@ -7,7 +7,7 @@
 
 mod path;
 
-pub use crate::loops::simd::{Level, prefetch, stream_fence};
+pub use crate::loops::simd::{Level, RowFold, prefetch, stream_fence};
 pub use path::{DenseRows, SteppedRows};
 
 /// The default floating-point environment for as long as the guard lives: round to nearest even,

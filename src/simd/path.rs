@@ -8,7 +8,9 @@ use super::Level;
 use crate::base::arena::{Rows, RowsMut};
 use crate::loops::augment::Steps;
 use crate::loops::casts::{RowLoop, STRIP_BYTES, row_to_halves};
-use crate::loops::simd::{LevelKernel, RowsKernels, StepsKernel, rows_streamed, steps_kernels};
+use crate::loops::simd::{
+    LevelKernel, RowFold, RowsKernels, StepsKernels, rows_streamed, steps_kernels,
+};
 use crate::records::Dtype;
 
 /// A kernel that runs on this machine.
@@ -106,7 +108,7 @@ impl DenseRows {
 /// pass: the bits of a cast to floats, [`crate::loops::augment::run`] and a cast of what it gives.
 #[derive(Clone, Copy, Debug)]
 pub struct SteppedRows {
-    kernels: [StepsKernel; 2],
+    kernels: StepsKernels,
     source_bytes: usize,
     target_bytes: usize,
 }
@@ -139,11 +141,30 @@ impl SteppedRows {
         assert!(source.count() == target.count());
         assert!(source.row_bytes() == length * self.source_bytes);
         assert!(target.row_bytes() == length * self.target_bytes);
-        let kernel = self.kernels[usize::from(is_streamed && is_whole_lines(target))];
+        let kernel = self.kernels.rows[usize::from(is_streamed && is_whole_lines(target))];
         let (from, to) = (source.as_ptr(), target.as_mut_ptr());
         let (from, to) = ((from, source.pitch()), (to, target.pitch()));
         // SAFETY: the level has the kernel's instructions. Both views have `count` rows of `length`
         // elements, in bounds by their own invariants. Streams get rows that are whole lines.
         unsafe { kernel(steps, is_backwards, from, to, source.count(), length) }
+    }
+
+    /// Does all rows of `source` into those of `target`, which has as many, of the lengths that the
+    /// fold says.
+    pub fn run_folded(
+        &self,
+        steps: &Steps,
+        fold: &RowFold,
+        source: &Rows<'_>,
+        target: &mut RowsMut<'_>,
+    ) {
+        assert!(source.count() == target.count());
+        assert!(source.row_bytes() == fold.source_length() * self.source_bytes);
+        assert!(target.row_bytes() == fold.length() * self.target_bytes);
+        let (from, to) = (source.as_ptr(), target.as_mut_ptr());
+        let (from, to) = ((from, source.pitch()), (to, target.pitch()));
+        // SAFETY: the level has the kernel's instructions. Both views have `count` rows of as many
+        // elements as the fold has, in bounds by their own invariants.
+        unsafe { (self.kernels.folded)(steps, fold, from, to, source.count()) }
     }
 }

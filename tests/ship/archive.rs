@@ -207,13 +207,13 @@ fn archive_needs_only_libc() {
 /// Bytes that the archive may take without the CUDA backend, and with it. It is built for speed,
 /// not for size: 900 KB without a device were allowed before read_into (22 KB), lend (12), the
 /// documents and names of other writers (8), the casts of bool and to f64 (9), arithmetic on
-/// elements (29), recipes (40), affine maps with their levels (72), and the kernels that do that
-/// arithmetic in one pass (34). With a device 1.2 MB were, so that nobody trades speed or plain
-/// code for bytes, before the kernel had that arithmetic and its table of noise (10) and the host
-/// its maps, with their way to a device (8). A bound is still there, because a dependency or a
-/// table that is added by accident shows in it first.
-const HOST_BYTES_MAX: u64 = 1_147_000;
-const BYTES_MAX: u64 = 1_347_000;
+/// elements (29), recipes (40), affine maps with their levels (72), the kernels that do that
+/// arithmetic in one pass (34), and those for rows with padding (13). With a device 1.2 MB were, so
+/// that nobody trades speed or plain code for bytes, before the kernel had that arithmetic and its
+/// table of noise (10) and the host its maps, with their way to a device (8). A bound is still
+/// there, because a dependency or a table that is added by accident shows in it first.
+const HOST_BYTES_MAX: u64 = 1_160_000;
+const BYTES_MAX: u64 = 1_360_000;
 
 fn archive_bytes(folder: &Path) -> u64 {
     std::fs::metadata(folder.join("libwavetrain.a")).unwrap().len()

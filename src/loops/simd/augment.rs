@@ -9,12 +9,14 @@
 
 use super::floats::{Avx512, FloatSource, FloatTarget};
 use super::inlined::inlined;
+use super::kernels::{FOLD_WIDE, RowFold};
 use super::level::Tier;
 use super::rows::mask;
-use super::{Brain, Half, Level, StepsKernel};
+use super::{Brain, Half, Level, StepsKernel, StepsKernels};
 use crate::loops::augment::{FloatBytes, NAN, Steps, add_noise_plain, run_each_plain, run_plain};
 use crate::records::Dtype;
 use core::arch::x86_64::*;
+use static_assertions::const_assert;
 
 /// Compiles a plain loop for each level.
 macro_rules! by_level {
@@ -50,15 +52,15 @@ by_level! {
     add_noise = add_noise_plain(noise: (f32, u64), first: u64);
 }
 
-/// The kernels that take rows of one type to rows of another, by way of steps: one that stores, and
-/// one that stores past the caches. None where the level has no such kernel.
-pub fn steps_kernels(level: Level, source: Dtype, target: Dtype) -> Option<[StepsKernel; 2]> {
+/// The kernels that take rows of one type to rows of another, by way of steps. None where the level
+/// has no such kernels.
+pub fn steps_kernels(level: Level, source: Dtype, target: Dtype) -> Option<StepsKernels> {
     macro_rules! kernels {
         ($($from:ident $source:ty;)*) => {
             match (source, target) {
-                $((Dtype::$from, Dtype::F32) => pair::<$source, f32>(),
-                (Dtype::$from, Dtype::Bf16) => pair::<$source, Brain>(),
-                (Dtype::$from, Dtype::F16) => pair::<$source, Half>(),)*
+                $((Dtype::$from, Dtype::F32) => kernels_of::<$source, f32>(),
+                (Dtype::$from, Dtype::Bf16) => kernels_of::<$source, Brain>(),
+                (Dtype::$from, Dtype::F16) => kernels_of::<$source, Half>(),)*
                 _ => return None,
             }
         };
@@ -75,12 +77,15 @@ pub fn steps_kernels(level: Level, source: Dtype, target: Dtype) -> Option<[Step
     })
 }
 
-fn pair<S: FloatSource, T: FloatTarget>() -> [StepsKernel; 2] {
-    [rows_stepped::<S, T, false>, rows_stepped::<S, T, true>]
+fn kernels_of<S: FloatSource, T: FloatTarget>() -> StepsKernels {
+    let rows: [StepsKernel; 2] = [rows_stepped::<S, T, false>, rows_stepped::<S, T, true>];
+    StepsKernels { rows, folded: rows_folded::<S, T> }
 }
 
 /// Floats of a vector.
 const WIDE: usize = 16;
+
+const_assert!(WIDE == FOLD_WIDE);
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -162,6 +167,34 @@ unsafe fn rows_stepped<S: FloatSource, T: FloatTarget, const STREAM: bool>(
                     from = from.wrapping_offset(step);
                 }
             }
+        }
+        // The step past the last row may leave the allocation, so it wraps and is not used.
+        source = source.wrapping_offset(source_pitch);
+        target = target.wrapping_add(target_pitch);
+    }
+}
+
+/// # Safety
+/// As [`super::kernels::FoldKernel`] says; the CPU has AVX-512.
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn rows_folded<S: FloatSource, T: FloatTarget>(
+    steps: &Steps,
+    fold: &RowFold,
+    (mut source, source_pitch): (*const u8, isize),
+    (mut target, target_pitch): (*mut u8, usize),
+    count: usize,
+) {
+    for _ in 0..count {
+        let mut to = target;
+        for vector in fold.vectors() {
+            // SAFETY: the masks of a fold leave out what is in none of its rows.
+            unsafe {
+                let order = _mm512_loadu_si512(vector.order.as_ptr().cast());
+                let lanes = Lanes { order, ..lanes(steps, false) };
+                let x = stepped::<S>(lanes, source.add(vector.first * S::BYTES), vector.source);
+                T::store::<Avx512>(to, vector.target, x);
+            }
+            to = to.wrapping_add(WIDE * size_of::<T>());
         }
         // The step past the last row may leave the allocation, so it wraps and is not used.
         source = source.wrapping_offset(source_pitch);

@@ -3,6 +3,7 @@
 use super::Level;
 use super::level::Tier;
 use crate::loops::augment::Steps;
+use arrayvec::ArrayVec;
 
 /// Does all rows: source and the distance of its rows, target and the distance of its rows, number
 /// of rows, elements of a row.
@@ -19,6 +20,106 @@ pub type Kernel = unsafe fn(*const u8, isize, *mut u8, usize, usize, usize);
 /// # Safety
 /// As for a [`Kernel`]; a row has one element at least.
 pub type StepsKernel = unsafe fn(&Steps, bool, (*const u8, isize), (*mut u8, usize), usize, usize);
+
+/// The same for rows that are folded: source and the distance of its rows, target and the distance
+/// of its rows, number of rows.
+///
+/// # Safety
+/// As for a [`Kernel`]: rows have as many elements as the fold says on each side.
+pub type FoldKernel = unsafe fn(&Steps, &RowFold, (*const u8, isize), (*mut u8, usize), usize);
+
+/// The kernels that take rows through steps: one that stores, one that stores past the caches, and
+/// one for rows that are folded.
+#[derive(Clone, Copy, Debug)]
+pub struct StepsKernels {
+    /// By whether they store past the caches.
+    pub rows: [StepsKernel; 2],
+    /// It stores.
+    pub folded: FoldKernel,
+}
+
+/// Elements of a vector of a fold.
+pub(super) const FOLD_WIDE: usize = 16;
+
+/// Most vectors of a fold.
+const FOLD_VECTORS_MAX: usize = 16;
+
+/// Elements of a row that lie in another order in the source, or several times: a mirrored edge.
+/// Those of a vector lie among as many.
+#[derive(Clone, Debug)]
+pub struct RowFold {
+    vectors: ArrayVec<FoldedVector, FOLD_VECTORS_MAX>,
+    source_length: usize,
+    length: usize,
+}
+
+/// A vector of the target.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FoldedVector {
+    /// Of each lane: which of the lanes of the source.
+    pub order: [u32; FOLD_WIDE],
+    /// First element of the source.
+    pub first: usize,
+    /// Lanes of the source.
+    pub source: u16,
+    /// Lanes of the target.
+    pub target: u16,
+}
+
+impl RowFold {
+    /// A row whose places take `runs` of the source, one after another: the first element of each
+    /// run, the step to the next one and their number. The lowest of all elements is `first`. None
+    /// if the row is too long, or elements of a vector are too far apart.
+    pub fn new(runs: &[(u64, i64, u64)], first: u64) -> Option<RowFold> {
+        let mut fold = RowFold { vectors: ArrayVec::new(), source_length: 0, length: 0 };
+        let mut lanes = ArrayVec::<usize, FOLD_WIDE>::new();
+        for (source, step, length) in runs {
+            let mut element = (*source - first) as usize;
+            for _ in 0..*length {
+                if lanes.is_full() {
+                    fold.add(&lanes)?;
+                    lanes.clear();
+                }
+                lanes.push(element);
+                element = element.wrapping_add_signed(*step as isize);
+            }
+        }
+        fold.add(&lanes)?;
+        Some(fold)
+    }
+
+    fn add(&mut self, lanes: &[usize]) -> Option<()> {
+        let low = lanes.iter().fold(usize::MAX, |low, element| low.min(*element));
+        let high = lanes.iter().fold(0, |high, element| high.max(*element));
+        if lanes.is_empty() || high - low >= FOLD_WIDE {
+            return None;
+        }
+        let mask = |lanes: usize| u16::MAX >> (FOLD_WIDE - lanes);
+        let mut order = [0; FOLD_WIDE];
+        let each = order.iter_mut().zip(lanes);
+        each.for_each(|(lane, element)| *lane = (element - low) as u32);
+        let (source, target) = (mask(high - low + 1), mask(lanes.len()));
+        self.vectors.try_push(FoldedVector { order, first: low, source, target }).ok()?;
+        self.source_length = self.source_length.max(high + 1);
+        self.length += lanes.len();
+        Some(())
+    }
+
+    /// Its vectors, in order.
+    pub(super) fn vectors(&self) -> &[FoldedVector] {
+        &self.vectors
+    }
+
+    /// Elements of a row of the source, from the first to the last that is read.
+    pub fn source_length(&self) -> usize {
+        self.source_length
+    }
+
+    /// Elements of a row of the target.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+}
 
 /// The vector kernels of one kind of work.
 #[derive(Clone, Copy, Debug)]

@@ -53,7 +53,7 @@ pub use digest::digest_sums;
 pub(crate) use inflate::inflate_symbols;
 #[cfg(feature = "internals")]
 pub use kernels::Kernel;
-pub use kernels::{LevelKernel, RowsKernels, StepsKernel};
+pub use kernels::{LevelKernel, RowFold, RowsKernels, StepsKernel, StepsKernels};
 pub use level::Level;
 #[cfg(target_arch = "x86_64")]
 pub use lz4::lz4_sequences;

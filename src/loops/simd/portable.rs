@@ -1,7 +1,7 @@
 //! Machines without vector paths of their own: what the compiler makes of plain loops; other paths
 //! say that they do not exist, and the portable code of their callers does the work.
 
-use super::kernels::{Kernel, StepsKernel};
+use super::kernels::{Kernel, StepsKernels};
 use super::{Level, RowsKernels};
 use crate::loops::augment::{FloatBytes, Steps, add_noise_plain, run_each_plain, run_plain};
 use crate::loops::inflate::{Bits, Stop, Tables};
@@ -29,7 +29,7 @@ pub fn add_noise(_level: Level, floats: &mut [FloatBytes], noise: (f32, u64), fi
 }
 
 /// No kernels.
-pub fn steps_kernels(_level: Level, _source: Dtype, _target: Dtype) -> Option<[StepsKernel; 2]> {
+pub fn steps_kernels(_level: Level, _source: Dtype, _target: Dtype) -> Option<StepsKernels> {
     None
 }
 
