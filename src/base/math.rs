@@ -17,8 +17,11 @@ pub fn product(extents: &[u64]) -> Option<u64> {
 pub fn coordinates_from_linear(mut linear: u64, extents: &[u64], coordinates: &mut [u64]) {
     assert!(coordinates.len() >= extents.len());
     for axis in (0..extents.len()).rev() {
-        coordinates[axis] = linear % extents[axis];
-        linear /= extents[axis];
+        // Mostly few coordinates are not 0, and a division takes longer than all else.
+        (linear, coordinates[axis]) = match linear < extents[axis] {
+            true => (0, linear),
+            false => (linear / extents[axis], linear % extents[axis]),
+        };
     }
     assert!(linear == 0);
 }

@@ -125,8 +125,10 @@ impl ArrayRecord {
     /// The ranges of a chunk in its file.
     pub(super) fn cells_of(&self, file: u64, chunk: u64) -> [Cell; RANK_MAX] {
         let (axes, files, mut chunks) = (self.axes(), self.file_coordinates(file), [0; RANK_MAX]);
-        let counts = self.chunk_counts_at(&files);
-        coordinates_from_linear(chunk, &counts[..axes], &mut chunks[..axes]);
+        if chunk > 0 {
+            let counts = self.chunk_counts_at(&files);
+            coordinates_from_linear(chunk, &counts[..axes], &mut chunks[..axes]);
+        }
         let mut cells = [Cell { first: 0, edge: 1 }; RANK_MAX];
         for axis in 0..axes {
             let edge = self.file_cell(axis, files[axis]).edge;

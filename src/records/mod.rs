@@ -337,7 +337,9 @@ impl ArrayRecord {
     #[inline]
     pub fn file_coordinates(&self, file: u64) -> [u64; RANK_MAX] {
         let (mut at, axes) = ([0; RANK_MAX], self.axes());
-        coordinates_from_linear(file, &self.file_counts()[..axes], &mut at[..axes]);
+        if file > 0 {
+            coordinates_from_linear(file, &self.file_counts()[..axes], &mut at[..axes]);
+        }
         at
     }
 

@@ -82,7 +82,22 @@ impl Planner {
     }
 
     pub(super) fn entry(&self, at: u64) -> &Planned {
-        &self.window[index(at % self.window.len() as u64)]
+        &self.window[self.place(at)]
+    }
+
+    /// The place in the window of an entry that is in it, or of the next one. It is asked for so
+    /// often that divisions by the number of places would be felt.
+    pub(super) fn place(&self, at: u64) -> usize {
+        let (past, places) = (at - self.base, self.window.len() as u64);
+        index(if past < places { past } else { past - places })
+    }
+
+    /// The first entry of the window is that one from now on.
+    pub(super) fn begin_at(&mut self, first: u64) {
+        // Entries that are in the window at a time are no more than its places.
+        let is_round = first - self.base >= self.window.len() as u64;
+        self.base += if is_round { self.window.len() as u64 } else { 0 };
+        self.first = first;
     }
 
     fn drop_gone(&mut self) {
@@ -98,7 +113,7 @@ impl Planner {
         if let Some(last) = gone.find(|entry| entry.version.is_some()) {
             self.left = Left::of(last);
         }
-        self.first += count;
+        self.begin_at(self.first + count);
     }
 
     fn free_pairs(&mut self) {
@@ -112,9 +127,9 @@ impl Planner {
     /// Sorts the tasks of the prefix: those that are read first, by file, version and offset; then
     /// the others, by batch and array.
     fn sort_prefix(&mut self, tasks: u32) {
-        let (window, first, none) = (&*self.window, self.first, Version::NONE);
-        self.sorted[..tasks as usize].sort_unstable_by_key(|offset| {
-            let entry = &window[index((first + *offset as u64) % window.len() as u64)];
+        let (sorted, none) = (core::mem::take(&mut self.sorted), Version::NONE);
+        sorted[..tasks as usize].sort_unstable_by_key(|offset| {
+            let entry = self.entry(self.first + u64::from(*offset));
             match entry.place {
                 Place::Known(Settled::Data { offset, bytes, stat }) => {
                     let file = (entry.array_id, entry.file, stat.version());
@@ -126,6 +141,7 @@ impl Planner {
                 _ => (1, (entry.turn, entry.array_id, none), (0, 0, 0, entry.number)),
             }
         });
+        self.sorted = sorted;
     }
 
     fn fill_wave(&mut self, lock: &Lock, wave: WaveIndex, count: u64, tasks: u32) -> bool {
@@ -153,7 +169,8 @@ impl Planner {
         let mut last_turn = 0;
         for task in 0..tasks as usize {
             let at = self.first + u64::from(self.sorted[task]);
-            let entry = &mut self.window[index(at % self.window.len() as u64)];
+            let place = self.place(at);
+            let entry = &mut self.window[place];
             last_turn = last_turn.max(entry.turn);
             entry.place = Place::Gone;
         }

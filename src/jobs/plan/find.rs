@@ -78,7 +78,8 @@ impl Planner {
         let (files_left, mut why) = (files_ahead(state), Why::new());
         while step.limit < limit && step.failed.is_none() {
             let at = step.limit;
-            let entry = &mut self.window[index(at % self.window.len() as u64)];
+            let place = self.place(at);
+            let entry = &mut self.window[place];
             step.limit += 1;
             let is_new = matches!(entry.place, Place::New);
             let is_waiting = matches!(entry.place, Place::Waiting(_));
@@ -95,7 +96,7 @@ impl Planner {
             let looked = settle_one(lock.shared, state, (entry, at), record, &mut why);
             step.progress |= !matches!(looked, Ok(LookUp::Pending | LookUp::Full));
             let looked = looked.and_then(|found| self.check_version(at, found, &mut why));
-            let entry = &mut self.window[index(at % self.window.len() as u64)];
+            let entry = &mut self.window[place];
             match looked {
                 Ok(LookUp::Settled) => keep(lock.shared, state, (entry, at), record),
                 Ok(LookUp::Asked) => {

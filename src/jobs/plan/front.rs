@@ -10,7 +10,6 @@
 //! Chunks of early batches wait in staging until their batch has memory. They are staged in the
 //! order of the plan, in waves that are worth it, and leave two waves and their staging to others.
 
-use crate::base::math::index;
 use crate::jobs::plan::planned::{Place, Planned, Settled};
 use crate::jobs::plan::window::Planner;
 use crate::state::shared::Shared;
@@ -127,7 +126,8 @@ impl Planner {
             && tasks < most.0
             && pairs + twin.pair_count <= most.1
         {
-            self.window[index(at % self.window.len() as u64)].taken = self.attempts;
+            let place = self.place(at);
+            self.window[place].taken = self.attempts;
             self.sorted[tasks as usize] = (at - self.first) as u32;
             tasks += 1;
             pairs += twin.pair_count;

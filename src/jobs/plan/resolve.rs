@@ -3,6 +3,7 @@
 //! In: boxes of a batch, in the order of their uris. Out: a group whose array is loaded; failed
 //! samples if it cannot be.
 
+use crate::assemble::cast::Cast;
 use crate::base::cache::hash_bytes;
 use crate::base::indexes::{ArraySlot, BatchSlot, Lane};
 use crate::base::limits::RANK_MAX;
@@ -16,6 +17,7 @@ use crate::jobs::plan::look::ArrayLooks;
 use crate::jobs::plan::resample::map_box;
 use crate::jobs::plan::window::{Current, Phase, Planner};
 use crate::plan::{Cursor, Reach};
+use crate::setup::fields::Field;
 use crate::state::State;
 use crate::state::lock::{Lock, Locked};
 use crate::state::shared::Shared;
@@ -225,9 +227,9 @@ impl Planner {
         if is_boxes {
             current.group_limit = current.group_first + 1;
         }
-        let shared = lock.shared;
+        let (shared, mut checked) = (lock.shared, None);
         for at in current.group_first..current.group_limit {
-            match self.find_reach(lock, current.slot, self.order[at as usize]) {
+            match self.find_reach(lock, (current.slot, self.order[at as usize]), &mut checked) {
                 Ok(None) if at == current.group_first => return false,
                 Ok(None) => {
                     current.group_limit = at;
@@ -256,12 +258,12 @@ impl Planner {
     }
 
     /// The range of the array that box `number` of the batch in a slot reads; None until there is
-    /// staging for it.
+    /// staging for it. `checked`: the field that the array was compared with last, and fits.
     fn find_reach(
         &self,
         lock: &Lock,
-        slot: BatchSlot,
-        number: u32,
+        (slot, number): (BatchSlot, u32),
+        checked: &mut Option<u8>,
     ) -> Result<Option<Reach>, (Status, Why)> {
         let (shared, mut why) = (lock.shared, Why::new());
         let (queued, affine, turned) = {
@@ -273,13 +275,13 @@ impl Planner {
             let turned = fed.map_or(0, |fed| fed.turned);
             (queued, queued_affine(shared, queue, number), turned)
         };
-        let field = shared.field(u32::from(queued.field));
-        let cast = match self.lane {
-            Lane::Samples => field.cast_from(&self.record),
-            Lane::Readers => field.cast_to_target(&self.record),
-        };
-        check_record(shared, &self.record, (field, cast), &mut why)
-            .map_err(|status| (status, why))?;
+        if *checked != Some(queued.field) {
+            let field = shared.field(u32::from(queued.field));
+            let cast = self.cast_to(field);
+            check_record(shared, &self.record, (field, cast), &mut why)
+                .map_err(|status| (status, why))?;
+            *checked = Some(queued.field);
+        }
         if let Some(affine) = affine {
             let map = (&affine, &self.choice, turned);
             let mapped = map_box(shared, &self.record, (&queued, map), &mut why);
@@ -289,10 +291,21 @@ impl Planner {
             return Ok(has_begun.then_some(reach));
         }
         let reach = source_box(shared, &self.record, &queued, &mut why);
-        if let (Lane::Readers, Ok(_), Some(cast)) = (self.lane, reach, cast) {
+        if self.lane == Lane::Readers
+            && reach.is_ok()
+            && let Some(cast) = self.cast_to(shared.field(u32::from(queued.field)))
+        {
             self.lay_target(lock, slot, cast.target_bytes(), &mut why)
                 .map_err(|status| (status, why))?;
         }
         reach.map(Some).map_err(|status| (status, why))
+    }
+
+    /// From the element type of the group's array to that of a field, or of a caller's memory.
+    fn cast_to(&self, field: &Field) -> Option<Cast> {
+        match self.lane {
+            Lane::Samples => field.cast_from(&self.record),
+            Lane::Readers => field.cast_to_target(&self.record),
+        }
     }
 }

@@ -125,6 +125,8 @@ pub struct Planner {
     pub window: &'static mut [Planned],
     pub first: u64,
     pub limit: u64,
+    /// The last entry up to `first` whose place is that at the begin of `window`.
+    pub(super) base: u64,
     /// The last entry that left the window and whose file's version was known.
     pub(super) left: Left,
     /// Boxes of the entries, by number in their batch.
@@ -198,6 +200,7 @@ impl Planner {
             window: carver.slice(Item::PlanWindow, window, &planned),
             first: 0,
             limit: 0,
+            base: 0,
             left: Left::NONE,
             pairs: carver.slice(Item::PlanWindow, pairs, &0),
             pair_first: 0,
@@ -222,7 +225,7 @@ impl Planner {
         self.end_levels();
         self.scouted = Scouted::NONE;
         self.merge.clear();
-        self.first = self.limit;
+        self.begin_at(self.limit);
         self.left = Left::NONE;
         self.pair_first = self.pair_limit;
     }
@@ -443,7 +446,7 @@ impl Planner {
         pairs: u64,
     ) {
         assert!(self.limit - self.first < self.window.len() as u64);
-        let at = index(self.limit % self.window.len() as u64);
+        let at = self.place(self.limit);
         self.window[at] = Planned {
             place,
             slot: current.slot,
@@ -470,14 +473,15 @@ impl Planner {
 
     /// Makes window entry number `at` known to the one before it with the same chunk.
     fn link_twin(&mut self, at: u64) {
-        let window = self.window.len() as u64;
-        let entry = &mut self.window[index(at % window)];
+        let own = self.place(at);
+        let entry = &mut self.window[own];
         entry.is_shared = true;
         let key = (entry.array_id, entry.file, entry.chunk);
         let place = hash_words(&[key.0, key.1, key.2]) % self.twins.len() as u64;
         let before = core::mem::replace(&mut self.twins[index(place)], at);
         if (self.first..at).contains(&before) {
-            let before = &mut self.window[index(before % window)];
+            let before = self.place(before);
+            let before = &mut self.window[before];
             if (before.array_id, before.file, before.chunk) == key {
                 before.twin = at;
             }

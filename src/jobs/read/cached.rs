@@ -290,7 +290,8 @@ impl Stream<'_, '_> {
         {
             return result;
         }
-        let start = (self.file.lock.shared.os.now_ns)();
+        let now = self.file.lock.shared.os.now_ns;
+        let start = if mapped.is_none() { now() } else { 0 };
         let range = self.file.lock.shared.profiler.range(profiler::IO);
         let has_strips = chunks.len() == 1 && self.file.record.is_read_partly();
         let (mut got, mut place) = (end - offset, None);
@@ -318,7 +319,7 @@ impl Stream<'_, '_> {
         };
         drop(range);
         if mapped.is_none() {
-            let ns = (self.file.lock.shared.os.now_ns)() - start;
+            let ns = now() - start;
             self.io.observe(ns, got, needed.min(got));
         }
         let mut chunk = chunks.start;
