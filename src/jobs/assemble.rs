@@ -182,10 +182,7 @@ impl<'a> Assembler<'a> {
                 };
                 match bytes {
                     Some(bytes) => {
-                        // Bytes that nothing compresses are used where they lie.
-                        let is_in_place = part.record.is_read_partly() && task.kept.is_none();
-                        let is_in_place = is_in_place && !chunk.bytes.is_empty();
-                        let end = if is_in_place { start } else { (shared.os.now_ns)() };
+                        let end = (shared.os.now_ns)();
                         self.decode.observe(end - start, task.bytes, bytes);
                         start = end;
                     }

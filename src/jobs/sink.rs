@@ -24,7 +24,6 @@ use crate::state::shared::Shared;
 use crate::state::worker::DecodeContext;
 use crate::wave::{ChunkKind, ChunkTask};
 use arrayvec::ArrayVec;
-use core::cell::OnceCell;
 
 /// A task on its way to its samples.
 pub struct Part<'a> {
@@ -104,8 +103,6 @@ pub struct Boxes<'a> {
     casts: ArrayVec<Option<Cast>, { FIELDS_MAX as usize }>,
     /// From the array's element type to the same.
     copy: Option<Cast>,
-    /// A change of the array's elements on their way to a field, and the number of that.
-    change: OnceCell<(u32, Change<'a>)>,
 }
 
 /// The part of a task that one box gets.
@@ -129,7 +126,7 @@ impl<'a> Boxes<'a> {
         let is_streamed = settings.streams_slots();
         let cast = |field: &Field| field.cast_from(record).map(|cast| cast.streamed(is_streamed));
         let casts = settings.fields.iter().map(cast).collect();
-        Boxes { shared, record, casts, copy: copy_of(record), change: OnceCell::new() }
+        Boxes { shared, record, casts, copy: copy_of(record) }
     }
 
     /// A task in row `row` of the tables of waves. `own` is a place for its record, if the task's
@@ -184,27 +181,6 @@ impl<'a> Boxes<'a> {
         sample_of(self.shared, (record, cast), source, slot)
     }
 
-    /// [`change_of`] for a box of the array, which has such chunks as `record` says.
-    fn change(
-        &self,
-        record: &ArrayRecord,
-        (slot, number): (BatchSlot, u32),
-        source: &BoxRecord,
-    ) -> Option<Change<'a>> {
-        let shared = self.shared;
-        match self.change.get() {
-            Some((field, change)) if *field == source.field && source.has_change() => {
-                Some(change.with(shared.augment(slot, number)))
-            }
-            _ => {
-                let change = change_of(shared, record, (slot, number), source)?;
-                // Most loaders have one field that is augmented: the first is kept.
-                self.change.get_or_init(|| (source.field, change));
-                Some(change)
-            }
-        }
-    }
-
     /// Calls `each` for the boxes of a task, of what is fed as well.
     pub fn for_each(
         &self,
@@ -232,7 +208,7 @@ impl<'a> Boxes<'a> {
                 each(&BoxPart { sample, to, origin, chunk, change, number })
             } else {
                 let sample = self.sample(record, (task.slot, number), source);
-                let change = self.change(record, (task.slot, number), source);
+                let change = change_of(self.shared, record, (task.slot, number), source);
                 each(&BoxPart { sample, to, origin, chunk, change, number })
             };
         }
@@ -298,7 +274,9 @@ pub fn change_of<'b>(
     (slot, number): (BatchSlot, u32),
     source: &BoxRecord,
 ) -> Option<Change<'b>> {
-    let augment = source.has_change().then(|| shared.augment(slot, number))?;
+    // A box with a map has its arithmetic when it is resampled.
+    let is_done_here = source.is_augmented && !source.is_resampled;
+    let augment = is_done_here.then(|| shared.augment(slot, number))?;
     let (field, elements) = (shared.field(source.field), (record.dtype, record.dtype_bytes));
     let is_streamed = shared.settings.streams_slots();
     let change = Change::new(augment, elements, (field.extents(), field.dtype), is_streamed);
@@ -349,7 +327,7 @@ impl Sink for CpuSink {
         for (number, source) in from.of(part) {
             let slot = part.task.slot;
             let Some(claim) = claim_target(shared, (slot, number), source) else { continue };
-            let change = from.change(part.record, (slot, number), source);
+            let change = change_of(shared, part.record, (slot, number), source);
             let sample = from.sample(part.record, (slot, number), source);
             let change = with_scratch(change, &mut self.scratch);
             let mut target = Target { sample, claim, change };

@@ -59,12 +59,6 @@ impl BoxRecord {
         shape: BoxShape::EMPTY,
     };
 
-    /// Whether arithmetic is done to its elements on their way from the array: to those of a box
-    /// with a map it is done when they are resampled.
-    pub fn has_change(&self) -> bool {
-        self.is_augmented && !self.is_resampled
-    }
-
     /// Where its elements go.
     pub fn to(&self, slot: BatchSlot) -> Destination {
         Destination { slot, field: self.field, sample: self.sample }
