@@ -159,11 +159,6 @@ impl<'a> Change<'a> {
         Change { to_float: self.field[0], whole: None, halves, ..self }
     }
 
-    /// The same for another box of those types.
-    pub fn with(self, augment: Augment<'a>) -> Change<'a> {
-        Change { augment, ..self }
-    }
-
     /// The arithmetic.
     pub fn augment(&self) -> Augment<'a> {
         self.augment
