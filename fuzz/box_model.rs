@@ -151,7 +151,7 @@ pub struct BoxModel {
     pub at: [u64; RANK_MAX],
     pub image: Image,
     pub fed: Option<Box<Fed>>,
-    /// Where its places lie; None: as begin, end and step say.
+    /// The map to its voxels; None: they are those of begin, end and step.
     pub map: Option<MapModel>,
     /// Refused whatever else it says.
     pub is_hostile: bool,
@@ -495,7 +495,7 @@ impl BoxModel {
         })
     }
 
-    /// What a place holds before any cast, of a box with so many places along each axis.
+    /// The element of a place before any cast; `places`: of the box, along each axis.
     fn held(&self, field: &FieldModel, (places, at): (&[u64], &[i64])) -> Held {
         let read = |at: &[i64]| self.element(field, at);
         match &self.map {
@@ -504,7 +504,7 @@ impl BoxModel {
         }
     }
 
-    /// What the array holds at coordinates.
+    /// The element of the array at coordinates.
     fn element(&self, field: &FieldModel, at: &[i64]) -> Held {
         let image = &self.image;
         let is_inside = |(at, extent): (&i64, &u64)| (0..*extent as i64).contains(at);

@@ -129,7 +129,7 @@ impl ColumnModel {
         if choices.rarely(8) {
             self.raw.affine_bytes = choices.one_of(&[0, 8, 16, 132, 135, 65_544, u32::MAX]);
         }
-        // What an array makes of a map fails at pop: such rows are others' to look at.
+        // Maps that only their array makes wrong fail at pop: other tests have such rows.
         let is_late = |row| self.stored.is_some() && !self.row(row).fails_at_push_or_never(field);
         if (0..count).any(is_late) {
             self.maps.clear();
@@ -186,7 +186,7 @@ impl ColumnModel {
         Some(map)
     }
 
-    /// What is done to the box of a row.
+    /// The arithmetic of the box of a row.
     pub fn change(&self, row: usize) -> Option<&AugmentModel> {
         self.augments.get(if self.augments.len() == 1 { 0 } else { row })
     }

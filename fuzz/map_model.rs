@@ -1,7 +1,7 @@
-//! What include/wavetrain.h says of wavetrain_affine: which of them push takes for a box, and what
-//! a place of the box holds. Taps and lerps are those of affine_model.rs.
+//! The words of include/wavetrain.h on wavetrain_affine: the maps that push takes for a box, and the
+//! element of each of its places. Taps and lerps are those of affine_model.rs.
 //!
-//! In: choices. Out: maps that are mostly right, as bytes behind which nobody may read.
+//! In: choices. Out: maps that are mostly right, as bytes; nobody may read past their end.
 
 use super::affine_model::{Case, between};
 use super::box_model::{FieldModel, Held, bytes_of};
@@ -17,7 +17,7 @@ const STRUCT_BYTES: usize = size_of::<Affine>();
 /// for all.
 const FAR: f64 = 1e10;
 
-/// A map. What it leads to is an array of a few thousand elements at most.
+/// A map. It leads to an array of a few thousand elements at most.
 #[derive(Clone)]
 pub struct MapModel {
     raw: Affine,
@@ -169,7 +169,7 @@ impl MapModel {
     }
 
     /// Whether its entries are numbers, and the determinant of their multiples of 2^-32 is not 0.
-    /// Of a map in units any numbers do: it is wrong for arrays.
+    /// A map in units may have any numbers: it is wrong for arrays.
     fn is_regular(&self) -> bool {
         let (rank, rows) = (self.raw.rank as usize, self.rows());
         let entries = || rows.iter().flat_map(|row| row[..rank].iter());
@@ -235,8 +235,8 @@ impl MapModel {
         Case { matrix: self.raw.matrix, places, extents, filter, pad }
     }
 
-    /// What the box holds for a place: `at` has the place along mapped axes, the coordinate along
-    /// others. `element` is what an array holds at coordinates, folded along copied axes.
+    /// The element of a place of the box: `at` has the place along mapped axes, the coordinate along
+    /// others. `element` gives that of the array at coordinates, folded along copied axes.
     pub fn held(
         &self,
         field: &FieldModel,
@@ -268,7 +268,7 @@ impl MapModel {
         let mut leaf = |chosen: &[Option<i128>]| {
             let held = read(chosen);
             is_any_inside |= !held.is_padding;
-            // What pads is an element of the field, unless arithmetic follows.
+            // A padding value is an element of the field, unless arithmetic follows.
             let is_element = held.is_padding && !self.is_augmented;
             float(&held, if is_element { field.dtype } else { Dtype::F32 })
         };

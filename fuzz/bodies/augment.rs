@@ -37,7 +37,7 @@ pub fn run(data: &[u8]) {
     seen(data);
 }
 
-/// What was taken of an input.
+/// The parts of an input that push took.
 #[derive(Clone, Copy, Default)]
 pub struct Seen {
     /// Whether a sample with arithmetic was.
@@ -58,7 +58,7 @@ fn stream(choices: &mut Choices<'_>, pool: &mut Pool) -> Seen {
     let mut config = config(choices, BOXES_MAX as u32, (PUSHES_MAX * ROWS_MAX) as u32);
     config.augment = u32::from(!choices.rarely(16));
     if config.augment == 1 {
-        // Of few bytes boxes wait for others; no array is larger than the least.
+        // Boxes wait for others if there are few bytes; no array is larger than the least.
         config.max_resample_bytes = choices.one_of(&[0, 65_536, 36_864]);
     }
     let damage = Damage::None;

@@ -88,7 +88,7 @@ fn foreign_scheme(uri: &str) -> Option<&str> {
     scheme(uri).filter(|name| !name.eq_ignore_ascii_case("file"))
 }
 
-/// The path behind "file:", host and escapes resolved.
+/// The path after "file:", host and escapes resolved.
 fn unescaped(rest: &str) -> Result<String, Status> {
     let (host, path) = match rest.strip_prefix("//") {
         Some(rest) => rest.split_at(rest.find('/').ok_or(Status::Invalid)?),

@@ -88,6 +88,7 @@ fn check_record(record: &ArrayRecord, table: &[EdgeRun]) {
     }
     assert_eq!(u128::from(record.chunk_bytes), chunk_bytes);
     assert!(record.chunk_bytes <= CHUNK_BYTES_MAX);
+    check_cut(record);
 
     let counts = record.file_counts();
     let chunks = record.chunks_per_file();
@@ -104,6 +105,40 @@ fn check_record(record: &ArrayRecord, table: &[EdgeRun]) {
         check_key(record, &last[..axes], key.as_str());
     }
     assert!(record.codecs.iter().filter(|codec| codec.is_compressor()).count() <= 1);
+}
+
+/// Chunks that are cut: each part lies in one stored chunk and has its number, and nothing else of
+/// the record changes. One that is not cut is as it was.
+fn check_cut(record: &ArrayRecord) {
+    for most in [1, 40, 1000, 1 << 20] {
+        let mut cut = record.clone();
+        cut.cut_chunks(most, most);
+        assert_eq!(cut.chunk_strides, record.chunk_strides);
+        assert_eq!(cut.file_shape(), record.file_shape());
+        assert_eq!(cut.stored_shape(), &record.chunk_shape);
+        if !cut.is_cut {
+            assert_eq!(
+                (cut.chunk_shape, cut.chunk_bytes),
+                (record.chunk_shape, record.chunk_bytes)
+            );
+            continue;
+        }
+        assert_eq!(cut.stored_bytes(), Some(record.chunk_bytes));
+        assert!(cut.chunk_bytes <= most.max(u64::from(record.dtype_bytes)));
+        assert!(cut.chunks_per_file() <= SHARD_CHUNKS_MAX);
+        for axis in 0..record.axes() {
+            let (file, stored) = (record.file_shape()[axis], record.chunk_shape[axis]);
+            let count = cut.chunks_along(axis, file);
+            assert_eq!(count, file / stored * stored.div_ceil(cut.chunk_shape[axis]));
+            for number in [0, count / 2, count - 1] {
+                let Cell { first, edge } = cut.chunk_cell(axis, file, number);
+                let last = first + edge - 1;
+                assert!(last < file && edge <= cut.chunk_shape[axis]);
+                assert_eq!([cut.chunk_at(axis, first), cut.chunk_at(axis, last)], [number; 2]);
+                assert_eq!(first / stored, last / stored);
+            }
+        }
+    }
 }
 
 fn runs_of<'t>(record: &ArrayRecord, axis: usize, table: &'t [EdgeRun]) -> Option<&'t [EdgeRun]> {

@@ -168,7 +168,7 @@ fn flat_failure(path: &Path, status: Status, why: &Why) -> Failure {
     failure
 }
 
-/// A failure of a sample that no chunk is to blame for. What is fed has no name.
+/// A failure of a sample that no chunk is to blame for. Memory that is fed has no name.
 pub fn sample_failure(shared: &Shared, array: ArraySlot, status: Status, why: &Why) -> Failure {
     if array == ArraySlot::NONE {
         return Failure::because(status, why);

@@ -109,10 +109,10 @@ impl Cursor {
             let file = record.file_cell(axis, self.file[axis]);
             let chunk = record.chunk_cell(axis, file.edge, u64::from(self.chunk[axis]));
             let start = file.first + chunk.first;
-            let behind = start + chunk.edge;
+            let end = start + chunk.edge;
             let step = u64::from(self.reach.step[axis]);
-            let (low, limit) = (self.reach.next(axis, start), self.reach.hi[axis].min(behind));
-            // Elements behind the last one that is read.
+            let (low, limit) = (self.reach.next(axis, start), self.reach.hi[axis].min(end));
+            // Elements after the last one that is read.
             let last = if step == 1 { 0 } else { (limit - 1 - low) % step };
             (part.low[axis], part.high[axis]) = (low - start, limit - last - start);
         }
@@ -167,15 +167,15 @@ impl Cursor {
     /// The next chunk of the current file.
     fn next_chunk(&self, record: &ArrayRecord, axis: usize) -> Option<u32> {
         let file = record.file_cell(axis, self.file[axis]);
-        let behind = file.first + record.chunk_first(axis, u64::from(self.chunk[axis]) + 1);
+        let end = file.first + record.chunk_first(axis, u64::from(self.chunk[axis]) + 1);
         let limit = self.reach.hi[axis].min(file.first + file.edge);
-        if behind >= limit {
+        if end >= limit {
             return None;
         }
         if self.reach.step[axis] == 1 {
             return Some(self.chunk[axis] + 1);
         }
-        let next = self.reach.next(axis, behind);
+        let next = self.reach.next(axis, end);
         (next < limit).then(|| record.chunk_at(axis, next - file.first) as u32)
     }
 

@@ -49,7 +49,7 @@ impl ArrayRecord {
         let order = self.axis_order[self.shard_levels as usize];
         let mut stride = u64::from(self.dtype_bytes);
         for axis in order[..self.axes()].iter().rev().map(|axis| usize::from(*axis)) {
-            // Of an array without elements nothing is read, whatever its strides are.
+            // Nothing is read of an array without elements, whatever its strides are.
             self.chunk_strides[axis] = i64::try_from(stride).unwrap_or(0);
             stride = stride.saturating_mul(extents[axis].max(1));
         }
@@ -186,4 +186,36 @@ pub fn chunk_origin(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; RANK_M
     }
     let (files, place) = (record.file_coordinates(file), record.place_in_file(file, chunk));
     record.by_axis(&place, |axis| record.file_cell(axis, files[axis]).first + place[axis])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_cut_into_parts_of_several_sizes_unless_they_would_be_too_many() {
+        let mut record = ArrayRecord::EMPTY;
+        record.rank = 2;
+        record.shape[..2].copy_from_slice(&[1 << 20; 2]);
+        record.shard_levels = 1;
+        record.shard_shape[0][..2].copy_from_slice(&[60 << 10; 2]);
+        record.chunk_shape[..2].copy_from_slice(&[60; 2]);
+        record.pack_chunk();
+        // A shard has 2^20 chunks.
+        let mut cut = record.clone();
+        cut.cut_chunks(3599, 1000);
+        assert_eq!(
+            (cut.is_cut, &cut.chunk_shape[..2], cut.chunk_bytes),
+            (true, &[16, 60][..], 960)
+        );
+        assert_eq!(cut.chunk_cell(0, 60 << 10, 7), Cell { first: 108, edge: 12 });
+        for (cap, most) in [(3600, 1000), (3599, 3)] {
+            let mut whole = record.clone();
+            whole.cut_chunks(cap, most);
+            assert_eq!(
+                (whole.is_cut, whole.chunk_shape, whole.chunk_bytes),
+                (false, record.chunk_shape, 3600)
+            );
+        }
+    }
 }

@@ -176,12 +176,7 @@ impl Field {
             dtype_bytes,
             sample_bytes,
             offset: 0,
-            pad_mode: match spec.pad_mode {
-                config::PAD_CONSTANT => PadMode::Constant,
-                config::PAD_EDGE => PadMode::Edge,
-                config::PAD_REFLECT => PadMode::Reflect,
-                _ => PadMode::None,
-            },
+            pad_mode: pad_mode(spec.pad_mode),
             pad_element,
             pads_value: spec.pad_value_set == 1,
         })
@@ -190,6 +185,16 @@ impl Field {
     /// Which field, in front of what is wrong with it: nothing where there is but one without name.
     pub fn of(&self) -> impl core::fmt::Display + '_ {
         Of { name: self.name(), is_named: !self.name().is_empty() }
+    }
+}
+
+/// The mode that a `PAD_` stands for; other numbers are refused before.
+pub fn pad_mode(code: u32) -> PadMode {
+    match code {
+        config::PAD_CONSTANT => PadMode::Constant,
+        config::PAD_EDGE => PadMode::Edge,
+        config::PAD_REFLECT => PadMode::Reflect,
+        _ => PadMode::None,
     }
 }
 

@@ -34,6 +34,11 @@ struct Array {
 }
 
 impl Array {
+    /// One that `places` or `damaged` wrote.
+    fn square(uri: String) -> Array {
+        Array { uri, shape: vec![EDGE; 2], dtype: Dtype::U16, chunk_bytes: CHUNK_BYTES }
+    }
+
     fn of(name: &str) -> Array {
         let store = store(name);
         let (shape, dtype) = (store.image.shape.clone(), store.image.dtype);
@@ -347,7 +352,7 @@ fn a_sample_that_fails_is_filled_and_its_neighbours_are_resampled() {
     let Some(simulator) = Simulator::take() else { return };
     let scratch = Scratch::new();
     let uri = damaged(&scratch);
-    let array = Array { uri, shape: vec![EDGE; 2], dtype: Dtype::U16, chunk_bytes: CHUNK_BYTES };
+    let array = Array::square(uri);
     let mut dice = Dice(0x0FED_CBA9_8765_4321);
     let draw = |_| Scene::draw(&mut dice, &array, Dtype::F32);
     let scenes: Vec<Scene> = (0..10 * COUNT).map(draw).collect();
@@ -368,7 +373,7 @@ fn a_box_that_reads_more_than_the_staging_fails_its_sample_alone() {
     let Some(simulator) = Simulator::take() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "wide", false);
-    let array = Array { uri, shape: vec![EDGE; 2], dtype: Dtype::U16, chunk_bytes: CHUNK_BYTES };
+    let array = Array::square(uri);
     let mut dice = Dice(77);
     let scenes = (0..COUNT).map(|number| {
         let mut scene = Scene::draw(&mut dice, &array, Dtype::F32);
@@ -395,7 +400,7 @@ fn memory_that_is_fed_has_the_bytes_of_its_array() {
     let Some(simulator) = Simulator::take() else { return };
     let scratch = Scratch::new();
     let uri = places(&scratch, "fed", false);
-    let array = Array { uri, shape: vec![EDGE; 2], dtype: Dtype::U16, chunk_bytes: CHUNK_BYTES };
+    let array = Array::square(uri);
     // Columns are twice as far apart as elements are long.
     let elements: Vec<u16> = (0..EDGE * EDGE).flat_map(|at| [at as u16, 0xABCD]).collect();
     // SAFETY: nobody writes the elements, or frees them before the end.

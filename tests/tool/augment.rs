@@ -249,7 +249,7 @@ fn staging_is_raised_to_what_the_maps_of_the_boxes_read() {
     fs::write(folder.join("samples"), boxes.to_string()).unwrap();
     let of_fields = ["--fields", "fields.json", "--augment", "x.json", "--requests", "samples"];
     good(&folder, &[&["bench"], &of_fields[..]].concat());
-    // Who gives it, or another cap, means it.
+    // A cap that was given stays.
     for (cap, most) in [
         (["--max-resample-bytes", "2000000"], "2000000"),
         (["--max-chunk-uncompressed-bytes", "1MiB"], "1048576"),

@@ -9,10 +9,11 @@ use crate::feed::{Known, level_of};
 use std::collections::HashMap;
 use wavetrain::base::limits::{RANK_MAX, RESAMPLE_BYTES_MAX};
 use wavetrain::base::status::Why;
-use wavetrain::config::{self, Config};
+use wavetrain::config::Config;
 use wavetrain::loader::{self, Node};
-use wavetrain::records::{LevelChoice, PadMode, Placement};
+use wavetrain::records::{LevelChoice, Placement};
 use wavetrain::resample::{AXES, Filter, Map};
+use wavetrain::setup::fields;
 use wavetrain::surface::info::checked;
 
 /// Boxes that are resampled at a time, as far as they take no more than this: the library's own
@@ -46,7 +47,7 @@ pub fn fit<'a>(
     }
 }
 
-/// What is known of the arrays of boxes that were looked at.
+/// The arrays of boxes that were looked at.
 struct Looked<'a> {
     uris: &'a [String],
     known: &'a [Option<Known>],
@@ -75,7 +76,7 @@ impl Looked<'_> {
             (outputs[number], extents[number]) = (*places.get(axis)?, *shape.get(axis)?);
         }
         let (rank, filter) = (affine.rank as usize, Filter::from_code(affine.filter)?);
-        let pad = pad_of(*pad_mode);
+        let pad = fields::pad_mode(*pad_mode);
         let map = Map::new(rank, &affine.matrix, &outputs, &extents, filter, pad).ok()?;
         let read = places.iter().enumerate().map(|(axis, places)| match affine.position(axis) {
             Some(mapped) => map.hull(mapped).end - map.hull(mapped).start,
@@ -119,14 +120,5 @@ impl Levels {
             Some((shape, u64::from(info.dtype_bytes)))
         });
         array.as_ref()
-    }
-}
-
-fn pad_of(code: u32) -> PadMode {
-    match code {
-        config::PAD_CONSTANT => PadMode::Constant,
-        config::PAD_EDGE => PadMode::Edge,
-        config::PAD_REFLECT => PadMode::Reflect,
-        _ => PadMode::None,
     }
 }

@@ -258,10 +258,9 @@ fn look_up(
     }
     let is_sharded = record.shard_levels > 0;
     let (array, mut own) = (shared.array_record(entry.array), None);
-    let entries = match is_sharded {
-        true => entry_numbers(array.of_file(entry.file, &mut own), entry.chunk),
-        false => Entries::default(),
-    };
+    // The record of a part of a chunk has not the extents that entries are counted by.
+    let in_file = if array.is_cut { array.of_file(entry.file, &mut own) } else { record };
+    let entries = if is_sharded { entry_numbers(in_file, entry.chunk) } else { Entries::default() };
     let found = match entry.place {
         Place::Waiting(request) => answer(state, request, &entries, why)?,
         _ => match known_file(shared, state, (entry, seen), &entries, is_sharded) {

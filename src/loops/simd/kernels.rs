@@ -56,7 +56,7 @@ pub struct RowFold {
 /// A vector of the target.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FoldedVector {
-    /// Of each lane: which of the lanes of the source.
+    /// The lane of the source that each lane takes.
     pub order: [u32; FOLD_WIDE],
     /// First element of the source.
     pub first: usize,

@@ -198,7 +198,7 @@ fn entry_numbers_are_those_of_the_worked_example() {
 fn parts_of_a_stored_chunk_have_one_entry_which_has_its_bytes() {
     let mut record = record(false, true);
     record.codecs.clear();
-    // Of 4, 4 and 2 rows.
+    // Parts of 4, 4 and 2 rows.
     (record.is_cut, record.shard_shape[1]) = (true, record.chunk_shape);
     record.chunk_shape[0] = 4;
     record.chunk_bytes = 40;
