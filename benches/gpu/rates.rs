@@ -184,7 +184,7 @@ impl Work {
         });
         let sample = || SampleBox {
             record: &case.record,
-            cast: case.cast,
+            cast: &case.cast,
             shape: &box_shape,
             strides: &strides,
             pad: PadMode::None,
@@ -195,11 +195,11 @@ impl Work {
         for (number, target) in expected.chunks_mut(sample_bytes as usize).enumerate() {
             let address = number as u64 * sample_bytes;
             let (sample, dtype) = (sample(), self.target);
-            let unit_change = change.and_then(|change| UnitChange::new(&change, &sample));
+            let unit_change = change.as_ref().and_then(|change| UnitChange::new(change, &sample));
             let device = DeviceSample { sample, dtype, address, change: unit_change };
             let mut scratch = Scratch::NEW;
             for origin in origins(&extents, &chunk_shape) {
-                let change = change.map(|change| (change, &mut scratch));
+                let change = change.as_ref().map(|change| (change, &mut scratch));
                 let chunk = random.bytes(case.record.chunk_bytes as usize);
                 let mut host = Target { sample, claim: Claim::on(target), change };
                 scatter(&mut host, &origin, &ChunkBytes { bytes: &chunk, first: 0 });

@@ -560,7 +560,7 @@ fn filled(
     let bytes = elements as usize * to.bytes() as usize;
     let mut buffer = vec![POISON; bytes + 2 * GUARD_BYTES];
     let cast =
-        Cast::find(record.dtype, record.dtype_bytes, to, to.bytes()).expect("a cast of the table");
+        &Cast::find(record.dtype, record.dtype_bytes, to, to.bytes()).expect("a cast of the table");
     let (shape, mut strides) = (&sample.shape(), [0; RANK_MAX]);
     for (axis, stride) in strides[..sample.field.len()].iter_mut().enumerate() {
         *stride = sample.field[axis + 1..].iter().product::<u64>() * u64::from(to.bytes());

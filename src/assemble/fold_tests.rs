@@ -99,7 +99,7 @@ impl Case {
         let record = &self.record();
         let strides = &shape.strides(3, 4);
         let own = (self.source, self.source.bytes());
-        let cast = Cast::find_at(level, own.0, own.1, Dtype::F32, 4).expect("a cast");
+        let cast = &Cast::find_at(level, own.0, own.1, Dtype::F32, 4).expect("a cast");
         let augment = words.view().expect("words");
         let field = (&self.places[..], Dtype::F32);
         let change = Change::new_at(level, augment, own, field, false).expect("a change");
@@ -113,7 +113,7 @@ impl Case {
             coordinates_from_linear(number, &counts, &mut origin);
             let origin = [0, 1, 2].map(|axis| origin[axis] * self.chunk[axis]);
             let claim = Claim::on(&mut memory[64..][..4 * count]);
-            let mut target = Target { sample, claim, change: Some((change, &mut scratch)) };
+            let mut target = Target { sample, claim, change: Some((&change, &mut scratch)) };
             let bytes = &self.chunk_bytes(origin);
             written += scatter(&mut target, &origin, &ChunkBytes { bytes, first: 0 });
         }

@@ -44,7 +44,7 @@ pub struct Target<'a> {
     /// The field's bytes in the sample: row-major, in elements of the field.
     pub claim: Claim<'a>,
     /// The change of its elements, and memory for that; None if they are cast alone.
-    pub change: Option<(Change<'a>, &'a mut Scratch)>,
+    pub change: Option<(&'a Change<'a>, &'a mut Scratch)>,
 }
 
 impl<'a> Target<'a> {
@@ -172,7 +172,7 @@ pub fn scatter(target: &mut Target<'_>, chunk_origin: &[u64], chunk: &ChunkBytes
 /// returns the number of bytes written.
 pub fn scatter_fill(target: &mut Target<'_>, chunk_origin: &[u64]) -> u64 {
     target.check();
-    let element = fill_element(target.sample.record, &target.sample.cast);
+    let element = fill_element(target.sample.record, target.sample.cast);
     let element = &element[..index(target.target_bytes())];
     let (mut written, sample) = (0, target.sample);
     let fill = &sample.record.fill;
@@ -196,7 +196,7 @@ pub fn outside_element(
     sample: &SampleBox<'_>,
     given: Option<[u8; ELEMENT_BYTES_MAX]>,
 ) -> [u8; ELEMENT_BYTES_MAX] {
-    given.unwrap_or_else(|| fill_element(sample.record, &sample.cast))
+    given.unwrap_or_else(|| fill_element(sample.record, sample.cast))
 }
 
 /// Writes `given` (of the batch's type), or else the array's fill value, at every place of the box

@@ -79,7 +79,7 @@ impl<'p, 'c, 'a> Pieces<'p, 'c, 'a> {
         (sample, change): (&'p SampleBox<'p>, Option<Changing<'c, 'a>>),
         buffer_bytes: u64,
     ) -> Pieces<'p, 'c, 'a> {
-        let (cast, order) = (&sample.cast, sample.record.byte_order);
+        let (cast, order) = (sample.cast, sample.record.byte_order);
         let element = u64::from(cast.source_bytes());
         // The innermost one is the first.
         let (axes, _) = block.collapsed(0);

@@ -26,7 +26,7 @@ pub struct SampleBox<'a> {
     /// The array.
     pub record: &'a ArrayRecord,
     /// From the array's element type to the field's.
-    pub cast: Cast,
+    pub cast: &'a Cast,
     /// What is read, and the places that it goes to.
     pub shape: &'a BoxShape,
     /// Bytes from one element of the field to the next along each of its axes.

@@ -70,7 +70,7 @@ impl Case {
         let claim = Claim::on(&mut self.memory[GUARD..][..bytes]);
         let shape = &BoxShape::forward(&self.begin, &self.end);
         let strides = &shape.strides(self.begin.len(), self.cast.target_bytes());
-        let (record, cast, pad) = (&self.record, self.cast, self.pad);
+        let (record, cast, pad) = (&self.record, &self.cast, self.pad);
         let sample = SampleBox { record, cast, shape, strides, pad };
         let result = work(&mut Target { sample, claim, change: None });
         assert!(self.memory[..GUARD].iter().all(|byte| *byte == POISON));

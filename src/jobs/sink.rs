@@ -113,7 +113,7 @@ pub struct BoxPart<'a> {
     pub origin: &'a [u64],
     pub chunk: &'a ChunkBytes<'a>,
     /// What is done to its elements.
-    pub change: Option<Change<'a>>,
+    pub change: Option<&'a Change<'a>>,
     /// Number of the box in its batch.
     pub number: u32,
 }
@@ -158,22 +158,23 @@ impl<'a> Boxes<'a> {
     }
 
     /// A box of the array in a slot, or the voxels of one with a map. The array has such chunks as
-    /// `record` says.
+    /// `record` says. `own` is a place for the cast to memory of a caller.
     pub fn sample<'b>(
-        &self,
+        &'b self,
         record: &'b ArrayRecord,
         (slot, number): (BatchSlot, u32),
         source: &'b BoxRecord,
-    ) -> SampleBox<'b>
-    where
-        'a: 'b,
-    {
+        own: &'b mut Option<Cast>,
+    ) -> SampleBox<'b> {
         if source.is_resampled {
-            return hull_of(self.shared, (record, self.copy), (slot, number));
+            return hull_of(self.shared, (record, &self.copy), (slot, number));
         }
         let cast = match self.shared.reader(slot) {
-            None => self.casts[source.field as usize],
-            Some(_) => self.shared.field(source.field).cast_to_target(self.record),
+            None => &self.casts[source.field as usize],
+            Some(_) => {
+                *own = self.shared.field(source.field).cast_to_target(self.record);
+                own
+            }
         };
         let Some(cast) = cast else {
             unreachable!("the planner refuses arrays without a cast");
@@ -195,20 +196,26 @@ impl<'a> Boxes<'a> {
             let to = source.to(task.slot);
             written += if task.array == ArraySlot::NONE {
                 let FedChunk { record, origin, chunk } = &FedChunk::of(self.shared, task, number);
+                let (cast, copy);
                 let sample = match source.is_resampled {
-                    true => hull_of(self.shared, (record, copy_of(record)), (task.slot, number)),
+                    true => {
+                        copy = copy_of(record);
+                        hull_of(self.shared, (record, &copy), (task.slot, number))
+                    }
                     false => {
-                        let cast = self.shared.field(source.field).checked_cast(record);
-                        let cast = cast.streamed(self.shared.settings.streams_slots());
-                        sample_of(self.shared, (record, cast), source, task.slot)
+                        let checked = self.shared.field(source.field).checked_cast(record);
+                        cast = checked.streamed(self.shared.settings.streams_slots());
+                        sample_of(self.shared, (record, &cast), source, task.slot)
                     }
                 };
-                let change = change_of(self.shared, record, (task.slot, number), source);
-                let origin = &origin[..record.axes()];
+                let change = &change_of(self.shared, record, (task.slot, number), source);
+                let (origin, change) = (&origin[..record.axes()], change.as_ref());
                 each(&BoxPart { sample, to, origin, chunk, change, number })
             } else {
-                let sample = self.sample(record, (task.slot, number), source);
-                let change = change_of(self.shared, record, (task.slot, number), source);
+                let mut own = None;
+                let sample = self.sample(record, (task.slot, number), source, &mut own);
+                let change = &change_of(self.shared, record, (task.slot, number), source);
+                let change = change.as_ref();
                 each(&BoxPart { sample, to, origin, chunk, change, number })
             };
         }
@@ -248,7 +255,7 @@ fn copy_of(record: &ArrayRecord) -> Option<Cast> {
 /// The voxels that a box with a map reads. They lie inside of the array, so no mode pads them.
 fn hull_of<'b>(
     shared: &'b Shared,
-    (record, copy): (&'b ArrayRecord, Option<Cast>),
+    (record, copy): (&'b ArrayRecord, &'b Option<Cast>),
     (slot, number): (BatchSlot, u32),
 ) -> SampleBox<'b> {
     let Resampled { hull, strides, .. } = shared.resampled(slot, number);
@@ -259,7 +266,7 @@ fn hull_of<'b>(
 
 fn sample_of<'b>(
     shared: &'b Shared,
-    (record, cast): (&'b ArrayRecord, Cast),
+    (record, cast): (&'b ArrayRecord, &'b Cast),
     source: &'b BoxRecord,
     slot: BatchSlot,
 ) -> SampleBox<'b> {
@@ -297,9 +304,9 @@ fn claim_target(
 }
 
 fn with_scratch<'s, 'a>(
-    change: Option<Change<'a>>,
+    change: Option<&'s Change<'a>>,
     scratch: &'s mut Option<Scratch>,
-) -> Option<(Change<'a>, &'s mut Scratch)> {
+) -> Option<(&'s Change<'a>, &'s mut Scratch)> {
     change.map(|change| (change, scratch.get_or_insert(Scratch::NEW)))
 }
 
@@ -327,9 +334,9 @@ impl Sink for CpuSink {
         for (number, source) in from.of(part) {
             let slot = part.task.slot;
             let Some(claim) = claim_target(shared, (slot, number), source) else { continue };
-            let change = change_of(shared, part.record, (slot, number), source);
-            let sample = from.sample(part.record, (slot, number), source);
-            let change = with_scratch(change, &mut self.scratch);
+            let (change, mut own) = (change_of(shared, part.record, (slot, number), source), None);
+            let sample = from.sample(part.record, (slot, number), source, &mut own);
+            let change = with_scratch(change.as_ref(), &mut self.scratch);
             let mut target = Target { sample, claim, change };
             match read_pieces(&mut target, origin, buffer, read) {
                 Ok(bytes) => written += bytes,

@@ -122,11 +122,12 @@ impl ArrayRecord {
         Cell { first, edge: limit.min(edge) - first }
     }
 
-    /// The ranges of a chunk in its file.
-    pub(super) fn cells_of(&self, file: u64, chunk: u64) -> [Cell; RANK_MAX] {
-        let (axes, files, mut chunks) = (self.axes(), self.file_coordinates(file), [0; RANK_MAX]);
+    /// The ranges of a chunk in its file, which is at coordinates `files`.
+    #[inline]
+    fn cells_at(&self, files: &[u64; RANK_MAX], chunk: u64) -> [Cell; RANK_MAX] {
+        let (axes, mut chunks) = (self.axes(), [0; RANK_MAX]);
         if chunk > 0 {
-            let counts = self.chunk_counts_at(&files);
+            let counts = self.chunk_counts_at(files);
             coordinates_from_linear(chunk, &counts[..axes], &mut chunks[..axes]);
         }
         let mut cells = [Cell { first: 0, edge: 1 }; RANK_MAX];
@@ -141,14 +142,14 @@ impl ArrayRecord {
     pub(super) fn with_cells_of(&self, file: u64, chunk: u64) -> ArrayRecord {
         let mut own = None;
         let mut record = self.of_file(file, &mut own).clone();
-        let cells = self.cells_of(file, chunk);
+        let cells = self.cells_at(&self.file_coordinates(file), chunk);
         record.chunk_shape = self.by_axis(&self.chunk_shape, |axis| cells[axis].edge);
         record
     }
 
     /// First element of a chunk along each axis, counted from the first of its file.
     pub fn place_in_file(&self, file: u64, chunk: u64) -> [u64; RANK_MAX] {
-        self.cells_of(file, chunk).map(|cell| cell.first)
+        self.cells_at(&self.file_coordinates(file), chunk).map(|cell| cell.first)
     }
 
     /// Bytes from the start of a stored chunk to the part of it that a chunk is. `own`: the record
@@ -164,12 +165,12 @@ impl ArrayRecord {
     /// Coordinates of the chunk of the store that holds a chunk, in the chunk grid of the whole
     /// array.
     pub fn stored_coordinates(&self, file: u64, chunk: u64) -> [u64; RANK_MAX] {
-        let (files, place) = (self.file_coordinates(file), self.place_in_file(file, chunk));
-        let stored = self.stored_shape();
+        let files = self.file_coordinates(file);
+        let (cells, stored) = (self.cells_at(&files, chunk), self.stored_shape());
         self.by_axis(&files, |axis| match self.shard_levels {
-            0 => files[axis] + place[axis] / stored[axis],
+            0 => files[axis] + cells[axis].first / stored[axis],
             // Chunks of shards divide the array evenly, whatever the shards are.
-            _ => (self.file_cell(axis, files[axis]).first + place[axis]) / stored[axis],
+            _ => (self.file_cell(axis, files[axis]).first + cells[axis].first) / stored[axis],
         })
     }
 
@@ -184,8 +185,11 @@ pub fn chunk_origin(record: &ArrayRecord, file: u64, chunk: u64) -> [u64; RANK_M
     if record.origin.numbers_elements {
         return record.element_at(file);
     }
-    let (files, place) = (record.file_coordinates(file), record.place_in_file(file, chunk));
-    record.by_axis(&place, |axis| record.file_cell(axis, files[axis]).first + place[axis])
+    let files = record.file_coordinates(file);
+    let cells = record.cells_at(&files, chunk);
+    record.by_axis(&[0; RANK_MAX], |axis| {
+        record.file_cell(axis, files[axis]).first + cells[axis].first
+    })
 }
 
 #[cfg(test)]

@@ -341,7 +341,7 @@ impl Case {
         });
         let sample = |number: usize| SampleBox {
             record: &self.record,
-            cast: self.cast,
+            cast: &self.cast,
             shape: &shapes[number],
             strides: &strides,
             pad: self.pad,
@@ -362,7 +362,7 @@ impl Case {
                 let mut host = Target {
                     sample: sample(number),
                     claim: Claim::on(place),
-                    change: change.map(|change| (change, &mut scratch)),
+                    change: change.as_ref().map(|change| (change, &mut scratch)),
                 };
                 let device = device(number);
                 if is_missing {
@@ -385,7 +385,7 @@ impl Case {
             let mut host = Target {
                 sample: sample(number),
                 claim: Claim::on(place),
-                change: change.map(|change| (change, &mut scratch)),
+                change: change.as_ref().map(|change| (change, &mut scratch)),
             };
             let given = (change.is_none() || random.one_in(2)).then_some(element);
             fill_outside(&mut host, given);

@@ -9,7 +9,6 @@ use crate::progress::Progress;
 use crate::requests::{Extent, Requests};
 use crate::system;
 use std::borrow::Cow;
-use std::collections::VecDeque;
 use std::slice::from_ref;
 use wavetrain::config::Config;
 use wavetrain::loader::{self, Batch, Failure, FieldView, Loader, Part, Pop, Sample};
@@ -187,34 +186,37 @@ pub fn stream<L: List>(
     progress: &Progress,
     receiver: &mut impl Receiver,
 ) -> Result<(), Stop> {
-    let mut waiting: VecDeque<L::Item<'_>> = VecDeque::with_capacity(PUSH_MAX);
+    let mut offered: Vec<L::Item<'_>> = Vec::with_capacity(PUSH_MAX);
+    let mut taken = 0;
     let mut refusal = None;
     let mut is_flushed = false;
     loop {
         while !is_flushed {
-            let room = PUSH_MAX - waiting.len();
-            waiting.extend(indexes.by_ref().take(room).map(|index| requests.item(index)));
-            if waiting.is_empty() || refusal.is_some() {
+            if taken == offered.len() {
+                taken = 0;
+                offered.clear();
+                let next = indexes.by_ref().take(PUSH_MAX);
+                offered.extend(next.map(|index| requests.item(index)));
+            }
+            if offered.is_empty() || refusal.is_some() {
                 loader.flush()?;
                 is_flushed = true;
                 break;
             }
-            let offered = waiting.make_contiguous();
-            let offered_count = offered.len();
-            let (taken, pushed) = L::push(loader, offered);
-            waiting.drain(..taken);
+            let (more, pushed) = L::push(loader, &offered[taken..]);
+            taken += more;
             if let Err(failure) = pushed {
                 // A failure about another request is the stream's, which pop tells in order.
-                let refused = waiting.front().is_some_and(|front| L::tag(front) == failure.tag);
+                let refused = offered.get(taken).is_some_and(|next| L::tag(next) == failure.tag);
                 let Some(index) = request_of(&failure, requests).filter(|_| refused) else {
                     return Err(failure.into());
                 };
-                waiting.pop_front();
+                taken += 1;
                 progress.step(1);
                 if !receiver.refuse(index, &failure) {
                     refusal = Some(failure);
                 }
-            } else if taken < offered_count {
+            } else if taken < offered.len() {
                 break;
             }
         }

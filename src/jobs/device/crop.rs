@@ -54,7 +54,7 @@ impl Crop {
             unreachable!("raw elements of every size are copied to their like")
         };
         let pad = PadMode::None;
-        let copied = SampleBox { record, cast, shape: &shape, strides: &strides, pad };
+        let copied = SampleBox { record, cast: &cast, shape: &shape, strides: &strides, pad };
         scatter(&mut Target { sample: copied, claim, change: None }, origin, chunk);
         let filter = Filter::None;
         let data = ChunkData { data, first: 0, bytes, filter, block_bytes: 0, typesize: 0 };

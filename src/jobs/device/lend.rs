@@ -113,7 +113,7 @@ fn send_box(
     let shared = lock.shared;
     let (field, pad) = (shared.field(source.field), shared.padding(source.field));
     let record = fed.whole_record();
-    let cast = field.checked_cast(&record);
+    let cast = &field.checked_cast(&record);
     let (shape, strides) = (&source.shape, &field.strides);
     let sample = SampleBox { record: &record, cast, shape, strides, pad: pad.mode };
     let address = shared.sample_region(source.to(slot)).as_ptr() as u64;

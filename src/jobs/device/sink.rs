@@ -197,7 +197,7 @@ impl SlabSink {
         from.for_each(part, chunk, |of| {
             let BoxPart { sample, to, origin, .. } = *of;
             let address = shared.sample_region(to).as_ptr() as u64;
-            let change = of.change.and_then(|change| UnitChange::new(&change, &sample));
+            let change = of.change.and_then(|change| UnitChange::new(change, &sample));
             let dtype = shared.field(to.field).dtype;
             let target = DeviceSample { sample, dtype, address, change };
             let piece = match part.task.kind {
@@ -237,7 +237,8 @@ fn read_of(from: &Boxes<'_>, part: &Part<'_>) -> Read {
     let origin = &part.origin[..part.record.axes()];
     let mut read = Read::from_iter(origin.iter().map(|_| (u64::MAX, 0)));
     for (number, source) in from.of(part) {
-        let sample = from.sample(part.record, (part.task.slot, number), source);
+        let mut own = None;
+        let sample = from.sample(part.record, (part.task.slot, number), source, &mut own);
         let parts = sample.read_of(origin);
         for (hull, part) in read.iter_mut().zip(parts) {
             *hull = (hull.0.min(part.0), hull.1.max(part.1));

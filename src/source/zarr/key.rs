@@ -108,7 +108,8 @@ pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(
     if uri.as_bytes().contains(&0) {
         return Err(fail!(why, Invalid, "uri of {} bytes has a NUL byte in it", uri.len()));
     }
-    let mut buffer = [0; URI_BYTES_MAX];
+    // Few uris need it, and a push of small boxes would feel that it is cleared.
+    let mut buffer = None;
     // raw:file:///PATH?.. is a file:// uri with a description behind it, which has no escapes.
     if let Some((path, query)) = uri.strip_prefix(RAW_PREFIX).and_then(|raw| raw.rsplit_once('?'))
         && is_of_files(path)
@@ -154,7 +155,7 @@ fn is_of_files(uri: &str) -> bool {
 /// The path of a `file:` uri (RFC 8089), its escapes resolved into `buffer`.
 fn file_path<'b>(
     uri: &str,
-    buffer: &'b mut [u8; URI_BYTES_MAX],
+    buffer: &'b mut Option<[u8; URI_BYTES_MAX]>,
     why: &mut Why,
 ) -> Result<&'b str, Status> {
     let shown = Tail(uri, SHOWN_URI_BYTES);
@@ -171,6 +172,7 @@ fn file_path<'b>(
             Tail(host, 60)
         ));
     }
+    let buffer = buffer.insert([0; URI_BYTES_MAX]);
     match path_of_escaped(path, buffer) {
         Ok(len) => core::str::from_utf8(&buffer[..len])
             .map_err(|_| fail!(why, Invalid, "{shown}: its escapes are not UTF-8")),
