@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable
 from typing import Any, NoReturn, cast
@@ -176,7 +177,13 @@ class Affines:
 
 def records_of(structs: Any) -> Array:
     """Structs of the library, one or side by side, as records of numpy in the same memory."""
-    return numpy_().frombuffer(structs, numpy_().dtype(_native.Affine))
+    return numpy_().frombuffer(structs, record_type())
+
+
+@functools.cache
+def record_type() -> Any:
+    """The type of such a record, which takes numpy 50 us to find."""
+    return numpy_().dtype(_native.Affine)
 
 
 def check(given: Any) -> Affine:

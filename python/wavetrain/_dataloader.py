@@ -92,7 +92,7 @@ class Asked:
         self.dataset: Any = dataset
         self.fused: Fused | None = None  # recipes that samples go through
 
-    def sample(self, index: int, place: Place) -> Sample:
+    def sample(self, index: int, place: Place | None = None) -> Sample:
         sample = self.at_place(index, place) if self.at_place else self.dataset[index]
         if not isinstance(sample, Sample):
             raise TypeError(f"dataset[{index}] must be a wavetrain.Sample (got {short(sample)})")
@@ -105,8 +105,12 @@ class Asked:
                 first = number * order.batch
                 try:
                     # Not by map, which a StopIteration of the data set would end.
-                    pairs = zip(indices[first : first + order.batch], batch[0])
-                    samples = [self.sample(index, place) for index, place in pairs]
+                    asked = indices[first : first + order.batch]
+                    if self.at_place:
+                        pairs = zip(asked, batch[0])
+                        samples = [self.sample(index, place) for index, place in pairs]
+                    else:
+                        samples = [self.sample(index) for index in asked]
                     if self.fused is not None:
                         samples = self.fused.samples(samples, batch[0])
                 except Exception as error:

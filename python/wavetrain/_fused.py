@@ -298,10 +298,10 @@ class Fused:
     def maps(self, made: Boxes, begins: Any, front: int) -> Rows | None:
         """The maps of a column, if recipes made some: `affine` of each box. begins become 0 along
         the axes that are mapped."""
-        found = _affine.records_of(made.affines).copy()
-        rank = int(found["rank"][0])
+        rank = made.affines[0].rank
         if not rank:
             return None
+        found = _affine.records_of(made.affines).copy()
         for row, axis in enumerate(front + found["axes"][0, :rank].astype("i8")):
             found["axes"][:, row] = axis
             found["matrix"][:, row, AXES_MAX] += begins[:, axis]
