@@ -54,6 +54,12 @@ impl QueuedBox {
         is_resampled: false,
         shape: BoxShape::EMPTY,
     };
+
+    /// Whether two boxes are surely of one array, and both with a map or without one.
+    pub fn is_alike(&self, other: &QueuedBox) -> bool {
+        let key = |queued: &QueuedBox| (queued.name, queued.is_fed, queued.is_resampled);
+        key(self) == key(other)
+    }
 }
 
 /// A sample, whose boxes lie in the ring of boxes.
@@ -109,6 +115,8 @@ impl NewBox<'_> {
 struct Name {
     hash: u64,
     start: u64,
+    /// The place of its first byte in the ring.
+    at: usize,
     bytes: u32,
     uses: u32,
 }
@@ -138,6 +146,8 @@ pub struct Queue {
     added: u32,
     first: u64,
     limit: u64,
+    /// The place of the first sample in the ring.
+    front: usize,
     /// Samples that had been consumed or dropped by the last reset.
     cleared: u64,
     /// Names that a new box may share.
@@ -179,7 +189,7 @@ impl Queue {
         (takes_fed, augment_words): (bool, u32),
         young: u64,
     ) -> Queue {
-        let name = Name { hash: 0, start: 0, bytes: 0, uses: 0 };
+        let name = Name { hash: 0, start: 0, at: 0, bytes: 0, uses: 0 };
         let sample = QueuedSample { tag: 0, boxes: 0, ends_segment: false };
         let boxes = samples as u64 * boxes_per_sample as u64;
         Queue {
@@ -192,6 +202,7 @@ impl Queue {
             added: 0,
             first: 0,
             limit: 0,
+            front: 0,
             cleared: 0,
             young,
             names: carver.slice(Item::SampleQueue, boxes + young + 1, &name),
@@ -216,6 +227,7 @@ impl Queue {
 
     /// Drops everything.
     pub fn clear(&mut self) {
+        self.front = self.place(self.len());
         (self.first, self.cleared) = (self.limit, self.limit);
         self.name_first = self.name_limit;
         self.byte_first = self.byte_limit;
@@ -229,7 +241,7 @@ impl Queue {
             return Err(Full::Samples);
         }
         assert!(self.added < self.boxes_per_sample);
-        let place = self.boxes_first(self.limit) + self.added as usize;
+        let place = self.boxes_first(self.len()) + self.added as usize;
         let name = match new.fed.is_fed() {
             false => self.use_name(new.uri, new.hash).ok_or(Full::Uris)?,
             true => {
@@ -246,7 +258,7 @@ impl Queue {
 
     /// Takes the boxes back that were added of the next sample.
     pub fn drop_added(&mut self) {
-        let first = self.boxes_first(self.limit);
+        let first = self.boxes_first(self.len());
         let added = core::mem::take(&mut self.added) as usize;
         self.give_names_back(first, added);
         // Those that came with them are the youngest.
@@ -263,14 +275,21 @@ impl Queue {
     /// The boxes that were added are a sample, with a box at least.
     pub fn push(&mut self, tag: u64) {
         assert!(self.added > 0 && self.len() < self.samples.len() as u64);
-        let at = index(self.limit % self.samples.len() as u64);
+        let at = self.place(self.len());
         let boxes = core::mem::take(&mut self.added);
         self.samples[at] = QueuedSample { tag, boxes, ends_segment: false };
         self.limit += 1;
     }
 
-    fn boxes_first(&self, sample: u64) -> usize {
-        index(sample % self.samples.len() as u64) * self.boxes_per_sample as usize
+    /// The place in the ring of the sample `offset` behind the front, or of the next one. A division
+    /// would be felt: the planner asks many times for each box.
+    fn place(&self, offset: u64) -> usize {
+        let (at, places) = (self.front + index(offset), self.samples.len());
+        if at < places { at } else { at - places }
+    }
+
+    fn boxes_first(&self, offset: u64) -> usize {
+        self.place(offset) * self.boxes_per_sample as usize
     }
 
     /// Ends the current batch behind the youngest sample.
@@ -278,7 +297,7 @@ impl Queue {
         if self.is_empty() {
             return;
         }
-        let at = index((self.limit - 1) % self.samples.len() as u64);
+        let at = self.place(self.len() - 1);
         if !self.samples[at].ends_segment {
             self.samples[at].ends_segment = true;
             self.flushes += 1;
@@ -302,12 +321,12 @@ impl Queue {
     /// The sample `offset` behind the front.
     pub fn sample(&self, offset: u32) -> &QueuedSample {
         assert!((offset as u64) < self.len());
-        &self.samples[index((self.first + offset as u64) % self.samples.len() as u64)]
+        &self.samples[self.place(offset as u64)]
     }
 
     /// The boxes of the sample `offset` behind the front.
     pub fn boxes(&self, offset: u32) -> &[QueuedBox] {
-        let first = self.boxes_first(self.first + offset as u64);
+        let first = self.boxes_first(offset as u64);
         &self.boxes[first..first + self.sample(offset).boxes as usize]
     }
 
@@ -324,13 +343,13 @@ impl Queue {
 
     /// What is fed of box `number` of the sample `offset` behind the front.
     pub fn fed(&self, offset: u32, number: u32) -> &Fed {
-        let first = self.boxes_first(self.first + offset as u64);
+        let first = self.boxes_first(offset as u64);
         &self.fed[first + number as usize]
     }
 
     /// Words of box `number` of the sample `offset` behind the front, and others after them.
     pub fn augment(&self, offset: u32, number: u32) -> &[u32] {
-        let first = self.boxes_first(self.first + offset as u64);
+        let first = self.boxes_first(offset as u64);
         &self.augment[(first + number as usize) * self.augment_words..][..self.augment_words]
     }
 
@@ -340,17 +359,17 @@ impl Queue {
             return (&[], 0);
         }
         let name = &self.names[queued.name as usize];
-        let start = index(name.start % self.bytes.len() as u64);
-        (&self.bytes[start..start + name.bytes as usize], name.hash)
+        (&self.bytes[name.at..name.at + name.bytes as usize], name.hash)
     }
 
     /// Removes the `count` samples at the front.
     pub fn consume(&mut self, count: u32) {
         for _ in 0..count {
             let sample = *self.sample(0);
-            let first = self.boxes_first(self.first);
+            let first = self.boxes_first(0);
             self.give_names_back(first, sample.boxes as usize);
             self.flushes -= sample.ends_segment as u64;
+            self.front = self.place(1);
             self.first += 1;
         }
         self.free_names();
@@ -384,8 +403,7 @@ impl Queue {
         for number in (oldest..self.name_limit).rev() {
             let at = index(number % self.names.len() as u64);
             let name = self.names[at];
-            let start = index(name.start % self.bytes.len() as u64);
-            if name.hash == hash && &self.bytes[start..start + name.bytes as usize] == uri {
+            if name.hash == hash && &self.bytes[name.at..name.at + name.bytes as usize] == uri {
                 self.names[at].uses += 1;
                 return Some(at);
             }
@@ -409,7 +427,7 @@ impl Queue {
         self.byte_limit = start + bytes;
         let number = self.name_limit;
         let place = index(number % self.names.len() as u64);
-        self.names[place] = Name { hash, start, bytes: uri.len() as u32, uses: 1 };
+        self.names[place] = Name { hash, start, at, bytes: uri.len() as u32, uses: 1 };
         self.name_limit += 1;
         Some(place)
     }

@@ -9,7 +9,7 @@ use crate::base::indexes::{ArraySlot, BatchSlot, Lane};
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Failure, Status, Why};
 use crate::intake::arrays::ArrayState;
-use crate::intake::queue::Queue;
+use crate::intake::queue::{Queue, QueuedBox};
 use crate::jobs::failures::{fail_sample, sample_failure};
 use crate::jobs::plan::bind::{queued_affine, queued_box};
 use crate::jobs::plan::boxes::{check_record, source_box};
@@ -178,10 +178,11 @@ impl Planner {
     fn group_limit(&self, shared: &Shared, queue: &Queue, current: &Current) -> u32 {
         let first = current.group_first;
         let queued = |at: u32| queued_box(shared, queue, self.order[at as usize]);
-        let name = |at: u32| (queue.uri(queued(at)).0, queued(at).is_resampled);
-        let is_same = |at: &u32| name(*at) == name(first);
-        let limit = if queued(first).is_fed { first + 1 } else { current.box_count };
-        (first + 1..limit).find(|at| !is_same(at)).unwrap_or(limit)
+        let name = |queued: &QueuedBox| (queue.uri(queued), queued.is_resampled);
+        let (own, limit) = (queued(first), current.box_count);
+        let is_same = |other: &QueuedBox| other.is_alike(own) || name(other) == name(own);
+        let limit = if own.is_fed { first + 1 } else { limit };
+        (first + 1..limit).find(|at| !is_same(queued(*at))).unwrap_or(limit)
     }
 
     /// Fails the samples of a group whose array was not loaded, unless it may be an image.

@@ -22,6 +22,7 @@ use crate::base::indexes::{ArraySlot, BatchSlot, Lane};
 use crate::base::limits::RANK_MAX;
 use crate::base::math::index;
 use crate::base::text::Uri;
+use crate::intake::queue::QueuedBox;
 use crate::jobs::lease::drop_retired;
 use crate::jobs::plan::bind::{bind_samples, queued_box};
 use crate::jobs::plan::look::{ArrayLooks, look_at_arrays};
@@ -289,10 +290,16 @@ impl Planner {
         let turn = state.slots.begin(slot, count, state.queue.front_position());
         let boxes = bind_samples(shared, state, (slot, count), self.order);
         let queue = &state.queue;
-        let uri_of = |number: u32| queue.uri(queued_box(shared, queue, number));
-        self.order[..boxes].sort_unstable_by_key(|number| {
-            let (queued, (uri, hash)) = (queued_box(shared, queue, *number), uri_of(*number));
-            (hash, uri, queued.is_resampled, *number)
+        let key = |queued: &QueuedBox| {
+            let (uri, hash) = queue.uri(queued);
+            (hash, uri, queued.is_resampled)
+        };
+        self.order[..boxes].sort_unstable_by(|one, other| {
+            let [first, second] = [one, other].map(|number| queued_box(shared, queue, *number));
+            match first.is_alike(second) {
+                true => one.cmp(other),
+                false => key(first).cmp(&key(second)).then(one.cmp(other)),
+            }
         });
         let current =
             Current::new((slot, turn), (count, boxes as u32), queue.front_number() + count as u64);
