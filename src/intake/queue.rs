@@ -281,8 +281,8 @@ impl Queue {
         self.limit += 1;
     }
 
-    /// The place in the ring of the sample `offset` behind the front, or of the next one. A division
-    /// would be felt: the planner asks many times for each box.
+    /// The place in the ring of the sample `offset` behind the front, or of the next one. A
+    /// division would be felt: the planner asks many times for each box.
     fn place(&self, offset: u64) -> usize {
         let (at, places) = (self.front + index(offset), self.samples.len());
         if at < places { at } else { at - places }

@@ -22,6 +22,21 @@ pub fn queued_box<'q>(shared: &Shared, queue: &'q Queue, number: u32) -> &'q Que
     &queue.boxes(number / boxes)[(number % boxes) as usize]
 }
 
+/// Sorts boxes of the batch by array, those with a map after those without one.
+pub fn sort_boxes(shared: &Shared, queue: &Queue, numbers: &mut [u32]) {
+    let key = |queued: &QueuedBox| {
+        let (uri, hash) = queue.uri(queued);
+        (hash, uri, queued.is_resampled)
+    };
+    numbers.sort_unstable_by(|one, other| {
+        let [first, second] = [one, other].map(|number| queued_box(shared, queue, *number));
+        match first.is_alike(second) {
+            true => one.cmp(other),
+            false => key(first).cmp(&key(second)).then(one.cmp(other)),
+        }
+    });
+}
+
 /// The map of that box, if it has one.
 pub fn queued_affine(shared: &Shared, queue: &Queue, number: u32) -> Option<Affine> {
     let boxes = shared.settings.per_sample.boxes;

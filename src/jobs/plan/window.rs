@@ -22,9 +22,8 @@ use crate::base::indexes::{ArraySlot, BatchSlot, Lane};
 use crate::base::limits::RANK_MAX;
 use crate::base::math::index;
 use crate::base::text::Uri;
-use crate::intake::queue::QueuedBox;
 use crate::jobs::lease::drop_retired;
-use crate::jobs::plan::bind::{bind_samples, queued_box};
+use crate::jobs::plan::bind::{bind_samples, sort_boxes};
 use crate::jobs::plan::look::{ArrayLooks, look_at_arrays};
 use crate::jobs::plan::planned::{Left, Place, Planned, Scouted, Settled};
 use crate::jobs::plan::redo::redo;
@@ -289,20 +288,9 @@ impl Planner {
         let Some(slot) = state.slots.for_next(may_be_early) else { return false };
         let turn = state.slots.begin(slot, count, state.queue.front_position());
         let boxes = bind_samples(shared, state, (slot, count), self.order);
-        let queue = &state.queue;
-        let key = |queued: &QueuedBox| {
-            let (uri, hash) = queue.uri(queued);
-            (hash, uri, queued.is_resampled)
-        };
-        self.order[..boxes].sort_unstable_by(|one, other| {
-            let [first, second] = [one, other].map(|number| queued_box(shared, queue, *number));
-            match first.is_alike(second) {
-                true => one.cmp(other),
-                false => key(first).cmp(&key(second)).then(one.cmp(other)),
-            }
-        });
-        let current =
-            Current::new((slot, turn), (count, boxes as u32), queue.front_number() + count as u64);
+        sort_boxes(shared, &state.queue, &mut self.order[..boxes]);
+        let limit = state.queue.front_number() + count as u64;
+        let current = Current::new((slot, turn), (count, boxes as u32), limit);
         *looks = self.begin_looks(shared, state, &current);
         self.current = Some(current);
         true
