@@ -13,7 +13,7 @@ use super::erase::{Erasing, Layout, Range};
 use super::fill_block;
 use crate::base::arena::{Claim, Rows, RowsMut};
 use crate::base::math::index;
-use crate::loops::augment::{FloatBytes, Steps, add_noise, run, run_each};
+use crate::loops::augment::{FloatBytes, Hole, Steps, add_noise, run, run_each};
 use crate::records::{Augment, ByteOrder, Dtype};
 use crate::simd::{Level, SteppedRows, stream_fence};
 
@@ -219,7 +219,16 @@ impl<'a> Change<'a> {
                 && let Some(spare) = self.alike(place, strip).checked_sub(length)
             {
                 let count = if left > 1 { left.min(spare / pitch + 1) } else { left };
-                self.pass(&whole, &Part::of(source, places, (row, count), (0, length)), claim);
+                let part = Part::of(source, places, (row, count), (0, length));
+                self.pass(&whole, &part, &Hole::NONE, claim);
+                row += count;
+                continue;
+            }
+            if let Some(whole) = whole
+                && let Some((hole, count)) = self.hole((place, length), (pitch, left), strip)
+            {
+                let part = Part::of(source, places, (row, count), (0, length));
+                self.pass(&whole, &part, &hole, claim);
                 row += count;
                 continue;
             }
@@ -233,7 +242,7 @@ impl<'a> Change<'a> {
                 let piece = if alike > 0 { alike } else { rest.min(STRIP as u64) };
                 let part = Part::of(source, places, rows, (at, piece));
                 match whole {
-                    Some(whole) if alike > 0 => self.pass(&whole, &part, claim),
+                    Some(whole) if alike > 0 => self.pass(&whole, &part, &Hole::NONE, claim),
                     _ => self.by_strip(&part, claim, strip),
                 }
                 at += piece;
@@ -291,11 +300,25 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Changes places that are alike.
-    fn pass(&self, whole: &SteppedRows, part: &Part<'_>, claim: &mut Claim<'_>) {
+    /// The erased places of a row of one channel, if they are one run, and how many rows from that
+    /// one on have theirs at the same places.
+    fn hole(
+        &self,
+        (place, length): (u64, u64),
+        (pitch, left): (u64, u64),
+        strip: &mut Strip<'_, '_>,
+    ) -> Option<(Hole, u64)> {
+        let spare = (self.channel_limit(place) - place).checked_sub(length)?;
+        let rows = if left > 1 { left.min(spare / pitch + 1) } else { left };
+        strip.erasing.as_mut()?.hole((place, length), (pitch, rows))
+    }
+
+    /// Changes places that are alike, but for those of the hole.
+    fn pass(&self, whole: &SteppedRows, part: &Part<'_>, hole: &Hole, claim: &mut Claim<'_>) {
         let steps = self.steps(self.channel_of(part.first, part.first).unwrap_or(0));
         let mut rows = part.rows(claim, self.layout.bytes);
-        stepped(whole, (&part.source, part.length), &steps, &mut rows, self.is_streamed);
+        let steps = (&steps, hole);
+        stepped(whole, (&part.source, part.length), steps, &mut rows, self.is_streamed);
     }
 
     /// Changes no more places than a strip has.
@@ -312,7 +335,7 @@ impl<'a> Change<'a> {
                 stepped(
                     &pass,
                     (&part.source, part.length),
-                    &self.steps(channel),
+                    (&self.steps(channel), &Hole::NONE),
                     &mut packed,
                     false,
                 );
@@ -345,7 +368,7 @@ impl<'a> Change<'a> {
         stepped(
             pass,
             (&floats, part.length),
-            &steps.unwrap_or(Steps::NONE),
+            (&steps.unwrap_or(Steps::NONE), &Hole::NONE),
             rows,
             self.is_streamed,
         );
@@ -458,7 +481,7 @@ fn takes(pass: &SteppedRows, source: &Plane<'_>) -> bool {
 fn stepped(
     pass: &SteppedRows,
     (source, length): (&Plane<'_>, u64),
-    steps: &Steps,
+    steps: (&Steps, &Hole),
     target: &mut RowsMut<'_>,
     is_streamed: bool,
 ) {

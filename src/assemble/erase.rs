@@ -11,7 +11,7 @@ use super::block::Block;
 use crate::base::abi::ERASES_MAX;
 use crate::base::limits::RANK_MAX;
 use crate::base::math::index;
-use crate::loops::augment::{FloatBytes, one_nan};
+use crate::loops::augment::{FloatBytes, Hole, one_nan};
 use crate::records::{Augment, Erased};
 use arrayvec::ArrayVec;
 
@@ -103,6 +103,41 @@ impl<'a> Erasing<'a> {
         self.boxes.iter_mut().map(of).min().unwrap_or(u64::MAX)
     }
 
+    /// The one run of erased places in a row of one channel, and how many of `rows` rows, `pitch`
+    /// apart, have theirs at the same places. None if the row has several runs, or none.
+    pub fn hole(
+        &mut self,
+        (first, length): (u64, u64),
+        (pitch, rows): (u64, u64),
+    ) -> Option<(Hole, u64)> {
+        let (layout, limit) = (&self.layout, first + length);
+        let (mut found, mut count) = (None, rows);
+        // Rows before the one that reaches past a place, of which the first ends before it.
+        let rows_before = |place: u64| ((place - limit) / pitch.max(1)).saturating_add(1);
+        for cut in &mut self.boxes {
+            let (begin, end) = cut.run(layout, first);
+            if begin >= limit {
+                count = count.min(rows_before(begin));
+                continue;
+            }
+            if found.is_some() || cut.next_run(layout) < limit {
+                return None;
+            }
+            let alike = match (begin < first, limit < end) {
+                (false, false) => cut.rows_alike(pitch),
+                _ if begin <= first && limit <= end => rows_before(end),
+                _ => 1,
+            };
+            (found, count) =
+                (Some((cut.erased, begin.max(first), end.min(limit))), count.min(alike));
+        }
+        let (erased, begin, end) = found?;
+        let channels = erased.channels() as u64;
+        let channel = first / layout.strides[self.channel_axis] % channels;
+        let value = one_nan(erased.value(index(channel)));
+        Some((Hole { first: index(begin - first), limit: index(end - first), value }, count))
+    }
+
     /// Writes the values over what is erased of a row whose first place is `first`: where boxes
     /// overlap, those of the last one.
     pub fn erase(&mut self, row: &mut [FloatBytes], first: u64) {
@@ -191,6 +226,18 @@ impl Cut<'_> {
         self.runs.run
     }
 
+    /// The first place of the run after the last one that was found.
+    fn next_run(&self, layout: &Layout<'_>) -> u64 {
+        let Runs { run, step, left, .. } = self.runs;
+        if left > 0 { run.0 + step } else { self.seek(layout, run.1).run.0 }
+    }
+
+    /// The rows, `pitch` apart, that have runs at the same places, from that of the last one that
+    /// was found on.
+    fn rows_alike(&self, pitch: u64) -> u64 {
+        if self.runs.step == pitch { self.runs.left + 1 } else { 1 }
+    }
+
     #[inline(never)] // once for many rows
     fn seek(&self, layout: &Layout<'_>, from: u64) -> Runs {
         let (ranges, strides, last) = (&self.ranges, &layout.strides, self.run_axis);
@@ -247,9 +294,9 @@ mod tests {
         Block { axes: axes.collect(), source: 0, target }
     }
 
-    /// Each pair of a box and a block along one axis, at all three, in rows of every length.
-    #[test]
-    fn runs_are_the_places_of_the_box_in_the_block() {
+    /// Calls `each` with each pair of a box and a block along one axis, at all three, and with what
+    /// is erased.
+    fn for_each_case(mut each: impl FnMut(&mut Erasing<'_>, &dyn Fn(u64) -> bool)) {
         let ranges = |extent: u64| {
             let every = (0..extent).flat_map(move |low| (low + 1..=extent).map(move |n| (low, n)));
             every.filter(move |range| (range.0 + range.1) % 2 == 1 || *range == (0, extent))
@@ -273,11 +320,16 @@ mod tests {
                 })
             };
             let layout = Layout::new(&EXTENTS, 4);
-            let found = Erasing::of(&block(first, lengths), &augment, layout);
-            let Some(mut erasing) = found else {
-                assert!(!(0..120).any(is_in));
-                continue;
-            };
+            match Erasing::of(&block(first, lengths), &augment, layout) {
+                Some(mut erasing) => each(&mut erasing, &is_in),
+                None => assert!(!(0..120).any(is_in)),
+            }
+        }
+    }
+
+    #[test]
+    fn runs_are_the_places_of_the_box_in_the_block() {
+        for_each_case(|erasing, is_in| {
             for length in [1, 6, 7, 40] {
                 let expected = |from: u64| (from..120).find(|place| is_in(*place));
                 for place in (0..120).step_by(length as usize).chain([17, 3]) {
@@ -289,6 +341,34 @@ mod tests {
                     }
                 }
             }
-        }
+        });
+    }
+
+    #[test]
+    fn a_hole_is_the_one_run_of_rows_that_have_it_at_the_same_places() {
+        let mut most = 0;
+        for_each_case(|erasing, is_in| {
+            for (length, pitch) in [(6, 6), (4, 6), (3, 5), (6, 30), (30, 30), (9, 12)] {
+                for first in (0..=120 - length).step_by(pitch as usize) {
+                    let rows = (120 - length - first) / pitch + 1;
+                    let row: Vec<bool> = (first..first + length).map(is_in).collect();
+                    let edges = row.windows(2).filter(|pair| pair[0] != pair[1]).count();
+                    let ends = usize::from(row[0]) + usize::from(row[row.len() - 1]);
+                    let found = erasing.hole((first, length), (pitch, rows));
+                    assert_eq!(found.is_some(), edges + ends == 2, "{row:?}");
+                    let Some((hole, count)) = found else { continue };
+                    assert!(hole.value == 1.0 && (1..=rows).contains(&count));
+                    most = most.max(count);
+                    let holes = hole.first as u64..hole.limit as u64;
+                    for at in (0..count).map(|row| first + row * pitch) {
+                        assert!(
+                            (0..length).all(|n| is_in(at + n) == holes.contains(&n)),
+                            "{row:?}"
+                        );
+                    }
+                }
+            }
+        });
+        assert_eq!(most, 5);
     }
 }

@@ -40,6 +40,23 @@ impl Steps {
     pub const NONE: Steps = Steps { scale: 1.0, bias: -0.0, low: NO_LIMITS.0, high: NO_LIMITS.1 };
 }
 
+/// Places of a row that get a value in place of what the steps make, from the first to behind the
+/// last.
+#[derive(Clone, Copy, Debug)]
+pub struct Hole {
+    /// Number of the first place in its row.
+    pub first: usize,
+    /// Number of the place behind the last.
+    pub limit: usize,
+    /// The value, which is no NaN but the one.
+    pub value: f32,
+}
+
+impl Hole {
+    /// Of rows without such places.
+    pub const NONE: Hole = Hole { first: usize::MAX, limit: 0, value: 0.0 };
+}
+
 #[inline(always)]
 fn stepped(x: f32, scale: f32, bias: f32, (low, high): (f32, f32)) -> f32 {
     let x = x * scale;

@@ -6,7 +6,7 @@
 
 use super::Level;
 use crate::base::arena::{Rows, RowsMut};
-use crate::loops::augment::Steps;
+use crate::loops::augment::{Hole, Steps};
 use crate::loops::casts::{RowLoop, STRIP_BYTES, row_to_halves};
 use crate::loops::simd::{
     LevelKernel, RowFold, RowsKernels, StepsKernels, rows_streamed, steps_kernels,
@@ -127,11 +127,11 @@ impl SteppedRows {
     }
 
     /// Does all rows of `source` into those of `target`, which has as many, all of `length`
-    /// elements: from the last element of each on if they run backwards. `is_streamed`: see
-    /// [`DenseRows::run`].
+    /// elements: from the last element of each on if they run backwards. The hole is one of the
+    /// target. `is_streamed`: see [`DenseRows::run`].
     pub fn run(
         &self,
-        steps: &Steps,
+        (steps, hole): (&Steps, &Hole),
         length: usize,
         (source, is_backwards): (&Rows<'_>, bool),
         target: &mut RowsMut<'_>,
@@ -146,7 +146,7 @@ impl SteppedRows {
         let (from, to) = ((from, source.pitch()), (to, target.pitch()));
         // SAFETY: the level has the kernel's instructions. Both views have `count` rows of `length`
         // elements, in bounds by their own invariants. Streams get rows that are whole lines.
-        unsafe { kernel(steps, is_backwards, from, to, source.count(), length) }
+        unsafe { kernel((steps, hole), is_backwards, from, to, source.count(), length) }
     }
 
     /// Does all rows of `source` into those of `target`, which has as many, of the lengths that the

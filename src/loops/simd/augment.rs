@@ -13,7 +13,9 @@ use super::kernels::{FOLD_WIDE, RowFold};
 use super::level::Tier;
 use super::rows::mask;
 use super::{Brain, Half, Level, StepsKernel, StepsKernels};
-use crate::loops::augment::{FloatBytes, NAN, Steps, add_noise_plain, run_each_plain, run_plain};
+use crate::loops::augment::{
+    FloatBytes, Hole, NAN, Steps, add_noise_plain, run_each_plain, run_plain,
+};
 use crate::records::Dtype;
 use core::arch::x86_64::*;
 use static_assertions::const_assert;
@@ -121,6 +123,16 @@ inlined! {
         let x = _mm512_min_ps(lanes.high, _mm512_max_ps(lanes.low, x));
         _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x), lanes.nan)
     }
+
+    /// The vector of the places of a row from `at` on, with the value in those of the hole.
+    fn with_hole(x: __m512, hole: &Hole, at: usize) -> __m512 {
+        if at + WIDE <= hole.first || hole.limit <= at {
+            return x;
+        }
+        let (low, high) = (hole.first.saturating_sub(at), (hole.limit - at).min(WIDE));
+        let mask = (1u32 << high) - (1u32 << low);
+        _mm512_mask_mov_ps(x, mask as __mmask16, _mm512_set1_ps(hole.value))
+    }
 }
 
 /// # Safety
@@ -128,7 +140,7 @@ inlined! {
 /// which are stored past the caches.
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn rows_stepped<S: FloatSource, T: FloatTarget, const STREAM: bool>(
-    steps: &Steps,
+    (steps, hole): (&Steps, &Hole),
     is_backwards: bool,
     (mut source, source_pitch): (*const u8, isize),
     (mut target, target_pitch): (*mut u8, usize),
@@ -153,7 +165,9 @@ unsafe fn rows_stepped<S: FloatSource, T: FloatTarget, const STREAM: bool>(
             if STREAM {
                 for at in (0..length * size_of::<T>()).step_by(LINE) {
                     let vector = |number: usize| {
-                        stepped::<S>(lanes, from.wrapping_offset(number as isize * step), !0)
+                        let from = from.wrapping_offset(number as isize * step);
+                        let place = at / size_of::<T>() + number * WIDE;
+                        with_hole(stepped::<S>(lanes, from, !0), hole, place)
                     };
                     _mm512_stream_si512(target.add(at).cast(), T::line(vector));
                     from = from.wrapping_offset(line_step);
@@ -162,7 +176,7 @@ unsafe fn rows_stepped<S: FloatSource, T: FloatTarget, const STREAM: bool>(
                 for at in (0..length).step_by(WIDE) {
                     let is_whole = at + WIDE <= length;
                     let (mask, mask_from) = if is_whole { (!0, !0) } else { (tail, tail_from) };
-                    let x = stepped::<S>(lanes, from, mask_from);
+                    let x = with_hole(stepped::<S>(lanes, from, mask_from), hole, at);
                     T::store::<Avx512>(target.add(at * size_of::<T>()), mask, x);
                     from = from.wrapping_offset(step);
                 }

@@ -2,7 +2,7 @@
 
 use super::Level;
 use super::level::Tier;
-use crate::loops::augment::Steps;
+use crate::loops::augment::{Hole, Steps};
 use arrayvec::ArrayVec;
 
 /// Does all rows: source and the distance of its rows, target and the distance of its rows, number
@@ -13,13 +13,14 @@ use arrayvec::ArrayVec;
 /// the kernel takes, valid for reads and for writes.
 pub type Kernel = unsafe fn(*const u8, isize, *mut u8, usize, usize, usize);
 
-/// Takes rows through steps: whether they run backwards, source and the distance of its rows,
-/// target and the distance of its rows, number of rows, elements of a row. A row begins with its
-/// lowest byte in either direction.
+/// Takes rows through steps, but for the places of a hole: whether they run backwards, source and
+/// the distance of its rows, target and the distance of its rows, number of rows, elements of a
+/// row. A row begins with its lowest byte in either direction.
 ///
 /// # Safety
 /// As for a [`Kernel`]; a row has one element at least.
-pub type StepsKernel = unsafe fn(&Steps, bool, (*const u8, isize), (*mut u8, usize), usize, usize);
+pub type StepsKernel =
+    unsafe fn((&Steps, &Hole), bool, (*const u8, isize), (*mut u8, usize), usize, usize);
 
 /// The same for rows that are folded: source and the distance of its rows, target and the distance
 /// of its rows, number of rows.
