@@ -217,15 +217,6 @@ impl<'a> Change<'a> {
         while row < plane.count {
             let (place, left) = (first + row * pitch, plane.count - row);
             if let Some(whole) = whole
-                && let Some(spare) = self.alike(place, strip).checked_sub(length)
-            {
-                let count = if left > 1 { left.min(spare / pitch + 1) } else { left };
-                let part = Part::of(source, places, (row, count), (0, length));
-                self.pass(&whole, &part, &Hole::NONE, claim);
-                row += count;
-                continue;
-            }
-            if let Some(whole) = whole
                 && let Some((hole, count)) = self.hole((place, length), (pitch, left), strip)
             {
                 let part = Part::of(source, places, (row, count), (0, length));
@@ -301,8 +292,8 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// The erased places of a row of one channel, if they are one run, and how many rows from that
-    /// one on have theirs at the same places.
+    /// The erased places of a row of one channel, and how many rows from that one on have theirs at
+    /// the same places. None if the row has several channels, or several runs of erased places.
     fn hole(
         &self,
         (place, length): (u64, u64),
@@ -311,7 +302,10 @@ impl<'a> Change<'a> {
     ) -> Option<(Hole, u64)> {
         let spare = (self.channel_limit(place) - place).checked_sub(length)?;
         let rows = if left > 1 { left.min(spare / pitch + 1) } else { left };
-        strip.erasing.as_mut()?.hole((place, length), (pitch, rows))
+        match &mut strip.erasing {
+            None => Some((Hole::NONE, rows)),
+            Some(erasing) => erasing.hole((place, length), (pitch, rows)),
+        }
     }
 
     /// Changes places that are alike, but for those of the hole.

@@ -103,8 +103,8 @@ impl<'a> Erasing<'a> {
         self.boxes.iter_mut().map(of).min().unwrap_or(u64::MAX)
     }
 
-    /// The one run of erased places in a row of one channel, and how many of `rows` rows, `pitch`
-    /// apart, have theirs at the same places. None if the row has several runs, or none.
+    /// The erased places of a row of one channel, and how many of `rows` rows, `pitch` apart, have
+    /// theirs at the same places. None if the row has several runs of them.
     pub fn hole(
         &mut self,
         (first, length): (u64, u64),
@@ -131,7 +131,7 @@ impl<'a> Erasing<'a> {
             (found, count) =
                 (Some((cut.erased, begin.max(first), end.min(limit))), count.min(alike));
         }
-        let (erased, begin, end) = found?;
+        let Some((erased, begin, end)) = found else { return Some((Hole::NONE, count)) };
         let channels = erased.channels() as u64;
         let channel = first / layout.strides[self.channel_axis] % channels;
         let value = one_nan(erased.value(index(channel)));
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_is_the_one_run_of_rows_that_have_it_at_the_same_places() {
+    fn a_hole_is_what_is_erased_of_rows_that_have_it_at_the_same_places() {
         let mut most = 0;
         for_each_case(|erasing, is_in| {
             for (length, pitch) in [(6, 6), (4, 6), (3, 5), (6, 30), (30, 30), (9, 12)] {
@@ -355,10 +355,13 @@ mod tests {
                     let edges = row.windows(2).filter(|pair| pair[0] != pair[1]).count();
                     let ends = usize::from(row[0]) + usize::from(row[row.len() - 1]);
                     let found = erasing.hole((first, length), (pitch, rows));
-                    assert_eq!(found.is_some(), edges + ends == 2, "{row:?}");
+                    assert_eq!(found.is_some(), edges + ends <= 2, "{row:?}");
                     let Some((hole, count)) = found else { continue };
-                    assert!(hole.value == 1.0 && (1..=rows).contains(&count));
-                    most = most.max(count);
+                    assert!((1..=rows).contains(&count));
+                    if edges + ends == 2 {
+                        assert_eq!(hole.value, 1.0);
+                        most = most.max(count);
+                    }
                     let holes = hole.first as u64..hole.limit as u64;
                     for at in (0..count).map(|row| first + row * pitch) {
                         assert!(

@@ -53,7 +53,7 @@ pub struct Hole {
 }
 
 impl Hole {
-    /// Of rows without such places.
+    /// Rows have no such places.
     pub const NONE: Hole = Hole { first: usize::MAX, limit: 0, value: 0.0 };
 }
 
