@@ -10,13 +10,16 @@ pub mod cancel;
 pub mod directory;
 pub mod fatal;
 pub mod folder;
+pub mod futex;
 pub mod loaded;
 mod mapping;
 pub mod memory;
 #[cfg(wavetrain_archive)]
 mod panic;
 pub mod profiler;
+pub mod segment;
 pub mod sink;
+pub mod socket;
 pub mod store;
 pub mod sync;
 pub mod thread_locals;
@@ -54,6 +57,9 @@ impl core::fmt::Display for Errno {
             libc::EAGAIN => "resource temporarily unavailable",
             libc::EINTR => "interrupted",
             libc::EINVAL => "invalid argument",
+            libc::ENOSPC => "no space left",
+            libc::EADDRINUSE => "address in use",
+            libc::ECONNREFUSED => "nobody listens",
             _ => return write!(f, "errno {}", self.0),
         };
         write!(f, "{name} (errno {})", self.0)
@@ -97,6 +103,8 @@ impl FileKind {
     pub const REGULAR: FileKind = FileKind(libc::S_IFREG);
     /// A folder.
     pub const FOLDER: FileKind = FileKind(libc::S_IFDIR);
+    /// What processes connect to.
+    pub const SOCKET: FileKind = FileKind(libc::S_IFSOCK);
     /// A link, where it is looked at itself.
     pub const LINK: FileKind = FileKind(libc::S_IFLNK);
 }
@@ -148,6 +156,14 @@ table! {
     map_file: fn(place: Region, fd: i32, first: u64) -> Result<(), Errno> = mapping::map_file;
     /// Whether an open file is of a file system whose files are mapped.
     is_mappable: fn(fd: i32) -> bool = mapping::is_mappable;
+    /// A file without a name, of so many bytes that are all reserved, for memory that processes
+    /// share.
+    share_memory: fn(bytes: u64) -> Result<i32, Errno> = segment::share_memory;
+    /// Bytes that the system could give now; None if it does not say.
+    memory_left: fn() -> Option<u64> = segment::memory_left;
+    /// Called before each write into memory that processes share: for tests, which end the process
+    /// there.
+    before_store: fn() = || {};
     /// Opens a NUL-terminated path for reading, without waiting for whoever is at its other end.
     open: fn(path: &[u8]) -> Result<i32, Errno> = |path| open_with(path, 0);
     /// Opens a NUL-terminated path of a directory for reading its entries.
