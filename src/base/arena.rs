@@ -634,6 +634,16 @@ impl<T: Clone + 'static> Table<T> {
 }
 
 impl Table<u64> {
+    /// A table of the words of a region, which begins at a multiple of 8.
+    ///
+    /// # Safety
+    /// As of [`Table::of`]: the words lie in memory that lives as long as the table, and belong to
+    /// those who have it.
+    pub unsafe fn over(region: Region) -> Table<u64> {
+        assert!(region.as_ptr().addr().is_multiple_of(8));
+        Table { start: region.start.cast(), count: index(region.bytes / 8), element: PhantomData }
+    }
+
     /// The same memory as halves of the words.
     pub fn halves(&self) -> Table<i32> {
         Table { start: self.start.cast(), count: 2 * self.count, element: PhantomData }

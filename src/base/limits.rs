@@ -33,6 +33,9 @@ pub const SHORT_TEXT_BYTES: usize = 256;
 /// short names; a longer path is refused by name.
 pub const ENTRY_PATH_BYTES: usize = 1024;
 
+/// Most processes that take batches of one loader: sets of them are bits of a word.
+pub const CONSUMERS_MAX: usize = 64;
+
 /// Most numbered files of all arrays.
 pub const PARTS_MAX: u32 = 1 << 24;
 

@@ -7,6 +7,7 @@ pub mod pieces;
 mod places;
 mod readers;
 pub mod record;
+pub mod shared;
 pub mod slots;
 
 #[cfg(test)]
