@@ -470,7 +470,7 @@ fn stream(
         }
         match loader.pop(PATIENCE_NS).unwrap_or_else(|failure| panic!("pop: {failure}")) {
             Pop::Batch(batch) => popped += samples(&batch),
-            Pop::End => return popped,
+            Pop::End | Pop::Reset => return popped,
             Pop::Again(why) | Pop::Starved(why) => panic!("no batch: {}", why.as_str()),
         }
     }

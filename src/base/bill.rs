@@ -15,12 +15,14 @@ pub enum Kind {
     Pinned,
     /// Device memory.
     Device,
+    /// Host memory that processes share.
+    Shared,
 }
 
 impl Kind {
     /// Its name in texts.
     pub fn name(self) -> &'static str {
-        part_of("host,pinned,device", ',', self as usize)
+        part_of("host,pinned,device,shared", ',', self as usize)
     }
 }
 

@@ -293,8 +293,8 @@ stats! {
     /// Files, documents and folders that were replaced or rewritten since they were looked at, so
     /// that what was cached of them was forgotten.
     files_changed: u64 = AtomicU64,
-    /// 0: not built yet.
-    batches_lost: u64,
+    /// Batches for consumers that were lost: popped by one that ended, or left in its list.
+    batches_lost: u64 = AtomicU64,
     /// Bytes of files that are mapped now.
     mapped_bytes: u64,
     /// Bytes of batches that were copied out of their slots by the library: by copy_to of Rust. A

@@ -15,7 +15,7 @@ macro_rules! statuses {
         pub enum Status { $($(#[$doc])* $status = $code,)+ }
 
         /// All statuses, in the order of the header.
-        pub const ALL: [Status; 16] = [$(Status::$status),+];
+        pub const ALL: [Status; 17] = [$(Status::$status),+];
 
         impl Status {
             /// The status as the header spells it, without the prefix: "NOT_FOUND". NUL-terminated
@@ -36,6 +36,8 @@ statuses! {
     Starved = 2, "STARVED";
     /// Flushed and every batch popped.
     End = 3, "END";
+    /// The owner of shared batches began its stream anew.
+    Reset = 4, "RESET";
     /// An argument or config field is wrong; the text names it.
     Invalid = -1, "INVALID";
     /// The named array does not exist.

@@ -193,6 +193,16 @@ impl SlotRecord {
 /// Words of a reader: a tag and a status.
 const READER_WORDS: usize = 2;
 
+/// Where rows lie that are not the loader's own: in memory that processes share.
+pub enum Elsewhere {
+    /// They are the loader's own.
+    No,
+    /// They are somewhere else, and not there while memory is counted.
+    Counted,
+    /// There.
+    At(Table<u64>),
+}
+
 /// The rows of all slots.
 pub struct SlotRows {
     words: Table<u64>,
@@ -209,21 +219,41 @@ pub struct SlotRows {
 impl SlotRows {
     /// Rows of so many slots.
     #[inline(never)] // as Carver::place
-    pub fn carve(carver: &mut Carver, counts: SlotCounts, per_sample: &PerSample) -> SlotRows {
+    pub fn carve(
+        carver: &mut Carver,
+        counts: SlotCounts,
+        per_sample: &PerSample,
+        elsewhere: Elsewhere,
+    ) -> SlotRows {
+        let mut table = |words: u64| carver.table(Item::BatchStates, words, &0);
+        let batches = u64::from(counts.batches());
+        let lent = u64::from(counts.places) * u64::from(per_sample.fields);
+        let fields = per_sample.fields as usize;
+        let words = match elsewhere {
+            Elsewhere::No => table(SlotRows::words(counts, per_sample)),
+            Elsewhere::Counted => table(0),
+            Elsewhere::At(words) => words,
+        };
+        let ends = SlotRows::ends(counts, per_sample);
+        SlotRows { words, ends, counts, places: table(batches + lent), fields }
+    }
+
+    fn ends(counts: SlotCounts, per_sample: &PerSample) -> [usize; 4] {
         let (samples, digests) = (counts.samples as usize, per_sample.digests as usize);
         let extents = samples * per_sample.filled_shape as usize;
         let mut end = 0;
         let kinds = [samples, samples.div_ceil(2), extents, (samples + 1) * digests];
-        let ends = kinds.map(|count| {
+        kinds.map(|count| {
             end += count;
             end
-        });
-        let mut table = |words: u64| carver.table(Item::BatchStates, words, &0);
-        let batches = u64::from(counts.batches());
-        let words = batches * end as u64 + READER_WORDS as u64 * u64::from(counts.readers);
-        let lent = u64::from(counts.places) * u64::from(per_sample.fields);
-        let fields = per_sample.fields as usize;
-        SlotRows { words: table(words), ends, counts, places: table(batches + lent), fields }
+        })
+    }
+
+    /// Words of the rows of so many slots.
+    pub fn words(counts: SlotCounts, per_sample: &PerSample) -> u64 {
+        let [.., end] = SlotRows::ends(counts, per_sample);
+        let readers = READER_WORDS as u64 * u64::from(counts.readers);
+        u64::from(counts.batches()) * end as u64 + readers
     }
 
     fn part(&self, slot: BatchSlot, kind: usize) -> Table<u64> {

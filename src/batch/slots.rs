@@ -33,9 +33,24 @@ use crate::base::limits::TENSORS_PER_SLOT;
 use crate::base::status::{Failure, Status};
 use crate::batch::places::Loan;
 pub use crate::batch::record::{PerSample, SlotCounts, SlotState};
-use crate::batch::record::{SlotRecord, SlotRows};
+use crate::batch::record::{Elsewhere, SlotRecord, SlotRows};
 use crate::records::{BoxRecord, Destination, Fed};
 use core::ops::Range;
+
+/// A batch that another process filled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Received {
+    /// The slot of its rows.
+    pub slot: u32,
+    /// The slot of its samples.
+    pub place: u32,
+    /// Its number.
+    pub batch_id: u64,
+    /// Samples.
+    pub samples: u32,
+    /// Those of them that failed.
+    pub failed: u32,
+}
 
 /// See the module.
 pub struct Slots {
@@ -71,7 +86,12 @@ pub struct Slots {
 impl Slots {
     /// Free slots, and so many memories of a batch.
     #[inline(never)] // as Carver::place
-    pub fn carve(carver: &mut Carver, counts: SlotCounts, per_sample: &PerSample) -> Slots {
+    pub fn carve(
+        carver: &mut Carver,
+        counts: SlotCounts,
+        per_sample: &PerSample,
+        elsewhere: Elsewhere,
+    ) -> Slots {
         assert!(counts.places > 0 && counts.batches() <= u64::BITS);
         let (all, samples) = (u64::from(counts.all()), counts.rows(1));
         let boxes = counts.rows(per_sample.boxes);
@@ -80,7 +100,7 @@ impl Slots {
             waiting: [0; 2],
             failures: carver.slice_from(Item::BatchStates, all, |_| Failure::new(Status::Ok)),
             failed_chunks: carver.slice(Item::BatchStates, samples, &u64::MAX),
-            rows: SlotRows::carve(carver, counts, per_sample),
+            rows: SlotRows::carve(carver, counts, per_sample, elsewhere),
             boxes: carver.table(Item::BatchStates, boxes, &BoxRecord::EMPTY),
             fed: carver.table(
                 Item::BatchStates,
@@ -350,15 +370,32 @@ impl Slots {
         self.batches().iter().position(waiting).map(|at| BatchSlot(at as u32))
     }
 
+    /// Takes a batch that another process filled; its token.
+    pub fn receive(&mut self, batch: &Received, now_ns: u64) -> u64 {
+        let (slot, place) = (BatchSlot(batch.slot), u64::from(batch.place));
+        let entry = self.go(slot, SlotState::Free, SlotState::Held);
+        (entry.batch_id, entry.popped_ns) = (batch.batch_id, now_ns);
+        (entry.sample_count, entry.failed_samples) = (batch.samples, batch.failed);
+        self.free_places &= !(1 << place);
+        self.rows.set_place(slot, place);
+        self.token(slot)
+    }
+
+    /// A token for a batch that is handed out.
+    fn token(&mut self, slot: BatchSlot) -> u64 {
+        let entry = &mut self.slots[slot.at()];
+        entry.generation = entry.generation.wrapping_add(1).max(1);
+        let generation = u64::from(entry.generation);
+        self.token_key ^ (generation << 32 | (u64::from(slot.0) + 1))
+    }
+
     /// Hands the next batch out; its token.
     pub fn pop(&mut self, slot: BatchSlot, now_ns: u64) -> u64 {
         assert!(self.batch_id(slot) == self.next_pop);
         self.next_pop += 1;
         let entry = self.go(slot, SlotState::Ready, SlotState::Held);
         entry.popped_ns = now_ns;
-        entry.generation = entry.generation.wrapping_add(1).max(1);
-        let generation = u64::from(entry.generation);
-        self.token_key ^ (generation << 32 | (u64::from(slot.0) + 1))
+        self.token(slot)
     }
 
     /// Gives the slot of a failed batch back.

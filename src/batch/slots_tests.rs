@@ -1,5 +1,5 @@
 use super::pieces::{Doer, Piece};
-use super::record::SlotRows;
+use super::record::{Elsewhere, SlotRows};
 use super::slots::*;
 use crate::base::arena::{Carver, Table};
 use crate::base::indexes::BatchSlot;
@@ -32,7 +32,7 @@ fn slots_with(count: u32, early: u32) -> Slots {
         fields: 1,
     };
     let counts = SlotCounts { places: count, early, readers: 2, is_all_lent: false, samples: 2 };
-    Slots::carve(&mut carver, counts, &per_sample)
+    Slots::carve(&mut carver, counts, &per_sample, Elsewhere::No)
 }
 
 /// A batch begins in a slot, and its last chunk has been placed.

@@ -39,6 +39,8 @@ pub enum Popped {
     Starved(Why),
     /// Flushed, and every batch popped.
     End,
+    /// Of a consumer: the owner began its stream anew.
+    Reset,
 }
 
 /// A popped batch, for the surfaces.
@@ -83,6 +85,9 @@ impl Engine {
         mut fill: impl Fill,
         timeout_ns: u64,
     ) -> (usize, Result<(), Failure>) {
+        if let Err(failure) = self.refuse_consumer() {
+            return (0, Err(failure));
+        }
         let deadline = self.shared.deadline(timeout_ns);
         let mut taken = 0;
         let mut request = Request::empty();
@@ -157,12 +162,14 @@ impl Engine {
     fn pushed(&self, state: &mut State) {
         state.is_flushed = false;
         state.want_plan(true);
+        state.consumers.note_push();
         self.shared.stats.samples_pushed.fetch_add(1, Relaxed);
         state.wakes.work();
     }
 
     /// Ends the current batch after the last sample.
     pub fn flush(&self) -> Result<(), Failure> {
+        self.refuse_consumer()?;
         let state = &mut *self.lock.lock();
         if let Some(failure) = self.refusal(state) {
             return Err(failure);
@@ -175,7 +182,7 @@ impl Engine {
         Ok(())
     }
 
-    fn refusal(&self, state: &State) -> Option<Failure> {
+    pub(super) fn refusal(&self, state: &State) -> Option<Failure> {
         if state.life == Life::Closing {
             return Some(Failure::shutdown());
         }
@@ -206,6 +213,12 @@ impl Engine {
         timeout_ns: u64,
         has_waited: &mut bool,
     ) -> Result<Popped, Failure> {
+        if let Some(attached) = &self.shared.attached {
+            return self.pop_attached(attached, deadline, timeout_ns, has_waited);
+        }
+        if self.shared.owned.is_some() {
+            return self.pop_owner(deadline, timeout_ns);
+        }
         let mut state = self.lock.lock();
         loop {
             if let Some(failure) = self.refusal(&state) {
@@ -343,6 +356,7 @@ impl Engine {
     /// Drops everything that is not popped and clears the sticky error. AGAIN: what runs did not
     /// end in time; nothing was dropped, and nothing is pushed or popped before a reset is over.
     pub fn reset(&self) -> Result<(), Failure> {
+        self.refuse_consumer()?;
         self.begin_reset()?;
         drain_device(&self.lock);
         // No job runs and none is handed out, so the planners are free.
@@ -396,6 +410,7 @@ impl Engine {
     /// Forgets what is known of the array at a uri, which is normal, or of all: whoever names it
     /// next finds it as it is then. Planned samples keep what they have.
     pub fn forget(&self, uri: Option<&mut Uri>) -> Result<(), Failure> {
+        self.refuse_consumer()?;
         let state = &mut *self.lock.lock();
         if state.life == Life::Closing {
             return Err(Failure::shutdown());

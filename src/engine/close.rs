@@ -23,6 +23,7 @@ use crate::jobs::device::{has_drained, next_look};
 use crate::jobs::release::is_device_at_rest;
 use crate::os::sink::Level;
 use crate::setup::config::UNTIL_RELEASED;
+use crate::state::attached::Attached;
 use crate::state::device::bits;
 use crate::state::kept::{Spans, spans_of_slot, spans_of_state};
 use crate::state::lock::{Condition, Locked};
@@ -33,7 +34,12 @@ impl Engine {
     /// wait end.
     pub fn stop(&self) {
         let mut state = self.lock.lock();
+        let was_running = state.life != Life::Closing;
         state.life = Life::Closing;
+        if was_running {
+            self.shared.attached.iter().for_each(Attached::leave);
+        }
+        self.call_owner();
         use Condition::{Batch, Decode, Device, Idle, Io, Space};
         for condition in [Decode, Io, Device, Batch, Space, Idle] {
             state.wakes.all(condition);

@@ -89,6 +89,7 @@ impl Engine {
 
     /// Works until `budget_ns` is over or there is nothing to do; whether anything was done.
     pub fn pump(&self, budget_ns: u64) -> Result<bool, Failure> {
+        self.refuse_consumer()?;
         if !self.shared.settings.is_threadless() {
             let mut why = Why::new();
             let status = fail!(why, Invalid, "pump: thread_mode is own, so our threads work");

@@ -33,6 +33,11 @@ impl Engine {
         event: Option<Event>,
         tag: u64,
     ) -> Result<(), Failure> {
+        self.refuse_consumer()?;
+        if self.shared.owned.is_some() {
+            let text = "lend: consumers do not have memory of one process: open without share_name";
+            return Err(Failure::of(Status::Invalid, format_args!("{text}")));
+        }
         let mut why = Why::new();
         let spans = self.check_targets(count, target, &mut why);
         let spans = spans.map_err(|status| Failure::because(status, &why))?;

@@ -8,6 +8,7 @@
 //! No lock is held while a job plans, waits for storage, decodes, or calls a hook.
 
 mod affine;
+pub mod attach;
 mod augment;
 mod axes;
 pub mod calls;
@@ -21,6 +22,7 @@ pub mod read;
 pub mod requests;
 pub mod run;
 pub mod schedule;
+pub mod share;
 mod stacks;
 pub mod threads;
 pub mod ways_out;

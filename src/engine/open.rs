@@ -13,6 +13,7 @@ use crate::base::limits::{MEMORY_PAGE_BYTES, METADATA_SMALL_BYTES, WINDOW_BYTES}
 use crate::base::stats::StatsCells;
 use crate::base::status::{Status, Why};
 use crate::batch::exports::Exports;
+use crate::batch::shared::Records;
 use crate::cuda::{DeviceEngine, HAS_DEVICES};
 use crate::decode::{Decoder, target_bytes};
 use crate::engine::Engine;
@@ -20,6 +21,7 @@ use crate::engine::open_device::{
     add_device_lines, carve_batches, carve_fences, carve_rows, carve_staging, open_engine,
 };
 use crate::engine::requests::Drafts;
+use crate::engine::share;
 use crate::engine::stacks::{Stack, Stacks};
 use crate::engine::ways_out::{log_bill, log_geometry, name_largest_line};
 use crate::fail;
@@ -37,7 +39,9 @@ use crate::os::{Os, SYSTEM, Thread, ThreadStart, start_thread};
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::{Floor, Settings};
 use crate::state::State;
+use crate::state::attached::Attached;
 use crate::state::lock::{Condition, Lock};
+use crate::state::owned::Owned;
 use crate::state::shared::{Padding, Paddings, Shared};
 use crate::state::worker::{DecodeContext, Worker};
 use crate::wave::WaveTables;
@@ -93,7 +97,7 @@ fn is_table(settings: &Settings, line: &Line) -> bool {
 }
 
 fn host_total(bill: &Bill) -> u64 {
-    bill.total(Kind::Host) + bill.total(Kind::Pinned)
+    bill.total(Kind::Host) + bill.total(Kind::Pinned) + bill.total(Kind::Shared)
 }
 
 fn count(settings: &Settings, geometry: &Geometry) -> Bill {
@@ -103,8 +107,13 @@ fn count(settings: &Settings, geometry: &Geometry) -> Bill {
     carve_fences(&mut carver, settings);
     let counted = (&Values::COUNTED, None);
     // Counting builds nothing.
-    let _ = layout(&mut carver, &SYSTEM, settings, geometry, (scratch, stacks), counted);
+    let mut sharing = Sharing { owned: None, attached: None };
+    let places = (scratch, stacks, &mut sharing);
+    let _ = layout(&mut carver, &SYSTEM, settings, geometry, places, counted);
     let mut bill = carver.bill().clone();
+    if settings.is_owner() {
+        bill.add(Item::BatchSlots, Kind::Shared, share::shared_bytes(settings));
+    }
     add_device_lines(&mut bill, settings, geometry);
     bill
 }
@@ -143,6 +152,9 @@ impl Opened {
     pub fn give_back(self) {
         let os = self.loader.shared.os;
         let hook = self.loader.shared.settings.config.memory;
+        let shared = self.loader.shared;
+        shared.owned.iter().for_each(|owned| share::give_back(os, &shared.settings, owned));
+        shared.attached.iter().for_each(|attached| attached.end(os));
         if let Some(engine) = self.loader.shared.engine() {
             engine.close();
         }
@@ -164,6 +176,46 @@ pub fn open(
     os: &'static Os,
     settings: &Settings,
     handle: Handle,
+    attached: Option<Attached>,
+    why: &mut Why,
+) -> Result<Opened, Status> {
+    let mut sharing = Sharing { attached, owned: None };
+    let opened = share::take(os, settings, why).and_then(|owned| {
+        sharing.owned = owned;
+        open_with(os, settings, handle, &mut sharing, why)
+    });
+    // A loader that was made gave them back itself.
+    sharing.owned.iter().for_each(|owned| share::give_back(os, settings, owned));
+    sharing.attached.iter().for_each(|attached| attached.end(os));
+    opened
+}
+
+/// What a loader has in common with other processes, until it is built.
+struct Sharing {
+    owned: Option<Owned>,
+    attached: Option<Attached>,
+}
+
+impl Sharing {
+    /// The samples of all slots, if they are shared.
+    fn samples(&self) -> Option<Region> {
+        let owned = self.owned.as_ref().and_then(|owned| owned.samples);
+        let attached = self.attached.as_ref().map(|attached| attached.samples);
+        owned.map(|(_, samples)| samples).or(attached)
+    }
+
+    fn records(&self, os: &Os, settings: &Settings) -> Option<Records> {
+        let owned = self.owned.as_ref();
+        let records = owned.and_then(|owned| share::records_of(os, settings, owned));
+        records.or(self.attached.as_ref().map(|attached| attached.records))
+    }
+}
+
+fn open_with(
+    os: &'static Os,
+    settings: &Settings,
+    handle: Handle,
+    sharing: &mut Sharing,
     why: &mut Why,
 ) -> Result<Opened, Status> {
     let solved = host_bytes(settings, why);
@@ -187,7 +239,7 @@ pub fn open(
         return Err(status);
     }
     let made = (&values, Some(&mut engine));
-    let places = (Region::of(scratch), stacks);
+    let places = (Region::of(scratch), stacks, sharing);
     let placed = layout(&mut carver, os, settings, &geometry, places, made);
     let Some((loader, starts)) = placed else {
         if let Some(engine) = engine.as_ref().filter(|_| HAS_DEVICES) {
@@ -298,12 +350,12 @@ fn layout(
     os: &'static Os,
     settings: &Settings,
     geometry: &Geometry,
-    (common_scratch, stacks): (Region, Stacks),
+    (common_scratch, stacks, sharing): (Region, Stacks, &mut Sharing),
     (values, engine): (&Values, Option<&mut Option<DeviceEngine>>),
 ) -> Option<(&'static Engine, &'static [Start])> {
     let config = &settings.config;
     let opened = engine.as_deref().and_then(Option::as_ref);
-    let batches = carve_batches(carver, settings, opened);
+    let batches = carve_batches(carver, settings, (opened, sharing.samples()));
     let staging = carve_staging(carver, settings, geometry, opened);
     let (device_tiles, device_streams) = carve_rows(carver, settings, geometry);
     let exports = Exports::carve(carver, settings.batch_records(), settings.fields.len() as u32);
@@ -312,7 +364,8 @@ fn layout(
     let (workers, is_whole) = carve_workers(carver, settings, geometry);
     let drafts = Drafts::carve(carver, settings);
     let (threads, planners) = (carve_threads(carver, settings), carve_planner(carver, settings));
-    let states = carve_common(carver, os, settings, geometry, common_scratch);
+    let records = sharing.records(os, settings);
+    let states = carve_common(carver, os, settings, geometry, (common_scratch, records));
     let engine = carve_engine(carver, engine.filter(|_| is_whole));
     let make = |(lock, stats, folder): Common| Shared {
         os,
@@ -338,6 +391,8 @@ fn layout(
         chunk_memory,
         resample_memory,
         paddings: values.paddings.clone(),
+        owned: sharing.owned.take(),
+        attached: sharing.attached.take(),
     };
     let shared = carver.place(Item::Instance, || states.map(make)).and_then(Option::as_ref);
     let make = |(shared, (state, ..)): (&'static Shared, Common)| Engine {
@@ -382,10 +437,10 @@ fn carve_common(
     os: &Os,
     settings: &Settings,
     geometry: &Geometry,
-    common_scratch: Region,
+    shared: (Region, Option<Records>),
 ) -> Option<Common> {
     let folder = carver.place(Item::Instance, || Folder::current(os));
-    let states = carve_state(carver, os, settings, geometry, common_scratch);
+    let states = carve_state(carver, os, settings, geometry, shared);
     states.zip(folder).map(|((lock, stats), folder)| (lock, stats, folder))
 }
 
@@ -396,11 +451,11 @@ fn carve_state(
     os: &Os,
     settings: &Settings,
     geometry: &Geometry,
-    common_scratch: Region,
+    shared: (Region, Option<Records>),
 ) -> Option<(&'static Mutex<State>, &'static StatsCells)> {
     let files_max = if carver.is_counting() { 1 } else { open_files_max(os, settings) };
     let make = |carver: &mut Carver| {
-        Mutex::new(State::carve(carver, settings, geometry, files_max, common_scratch))
+        Mutex::new(State::carve(carver, settings, geometry, files_max, shared))
     };
     let locks = carver.slice_from(Item::Instance, 1, make);
     let stats = carver.slice_from(Item::Instance, 1, |_| StatsCells::default());

@@ -105,10 +105,11 @@ pub fn carve_fences(carver: &mut Carver, settings: &Settings) -> &'static mut [F
 pub fn carve_batches(
     carver: &mut Carver,
     settings: &Settings,
-    engine: Option<&DeviceEngine>,
+    (engine, shared): (Option<&DeviceEngine>, Option<Region>),
 ) -> Region {
     match engine {
         Some(engine) => engine.batches(),
+        None if settings.share.is_shared() => shared.unwrap_or(Region::of(&mut [])),
         // Counted: not even what the host would align is taken.
         None if settings.is_cuda() => Region::of(&mut []),
         None => carver.region(Item::BatchSlots, settings.host_slots_bytes()),

@@ -46,6 +46,7 @@ impl Engine {
         memory: &CallerMemory<'_>,
         timeout_ns: u64,
     ) -> Result<(), Failure> {
+        self.refuse_consumer()?;
         let timeout_ns = match timeout_ns {
             POP_TIMEOUT => self.shared.settings.config.pop_timeout_ns,
             timeout_ns => timeout_ns,

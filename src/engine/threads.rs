@@ -20,6 +20,7 @@ fn thread_name(settings: &Settings, number: u32) -> Text<16> {
     let (role, number) = match number.checked_sub(settings.decode_threads) {
         None => ("wavetrain-dec", Some(number)),
         Some(io) if number < settings.worker_count() => ("wavetrain-io", Some(io)),
+        Some(_) if settings.is_owner() => ("wavetrain-own", None),
         Some(_) => ("wavetrain-gpu", None),
     };
     let mut name = Text::new();
@@ -101,6 +102,9 @@ impl Engine {
         let name = thread_name(settings, number);
         let _ = (self.shared.os.name_thread)(name.as_bytes_nul());
         Engine::note_started(&mut self.lock.lock());
+        if settings.is_owner() && number >= settings.worker_count() {
+            return self.share_main();
+        }
         if HAS_DEVICES && number >= settings.worker_count() {
             return device_main(&self.lock);
         }

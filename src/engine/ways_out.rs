@@ -8,10 +8,12 @@ use crate::base::status::{Status, Why};
 use crate::base::text::Tail;
 use crate::batch::slots::SlotState;
 use crate::cuda::HAS_DEVICES;
+use crate::engine::share::write_numbers;
 use crate::fail;
 use crate::os::sink::{Level, Sink};
 use crate::os::store::Path;
 use crate::state::State;
+use crate::state::consumers::Stage;
 use crate::state::shared::Shared;
 
 /// Bytes of a path that a text shows, which has others beside it.
@@ -151,6 +153,7 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
         fail!(why, Starved, "the next batch is being planned");
         write_longest_read(&mut why, state, shared);
     }
+    write_numbers(&mut why, state.consumers.in_stage(Stage::New));
     why
 }
 

@@ -284,6 +284,27 @@ pub fn receive(fd: i32, bytes: &mut [u8]) -> Result<(usize, Descriptors), Errno>
     }
 }
 
+/// A descriptor that one thread waits for and others call.
+pub fn call() -> Result<i32, Errno> {
+    // SAFETY: eventfd touches no memory.
+    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+    checked(fd.into()).map(|fd| fd as i32)
+}
+
+/// Calls who waits for it.
+pub fn ring(fd: i32) {
+    let one = 1u64;
+    // SAFETY: the kernel reads eight bytes.
+    unsafe { libc::write(fd, (&raw const one).cast(), 8) };
+}
+
+/// Ends the calls so far.
+pub fn quiet(fd: i32) {
+    let mut count = 0u64;
+    // SAFETY: the kernel writes eight bytes.
+    unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
+}
+
 /// A descriptor that is waited for, and whether it has something to read or its other end closed.
 pub type Watched = libc::pollfd;
 

@@ -7,6 +7,7 @@ use crate::base::status::{Status, Why};
 use crate::cuda::{Driver, HAS_DEVICES, HOST_ONLY, device};
 use crate::fail;
 use crate::setup::config::{BACKEND_AUTO, BACKEND_CUDA, BACKEND_HOST, Config};
+use crate::setup::share::Share;
 
 /// The field by which a config says something of a device, so that it cannot mean the host.
 fn named_by(config: &Config) -> Option<&'static str> {
@@ -28,9 +29,12 @@ fn has_no_device(status: Status) -> bool {
 
 /// Whether batches are made on a device, and why or why not. With backend = cuda nothing is looked
 /// for: a bill can be had on a machine without a device.
-pub fn choose(config: &Config, why: &mut Why) -> Result<(bool, Why), Status> {
+pub fn choose(config: &Config, share: &Share, why: &mut Why) -> Result<(bool, Why), Status> {
     let mut reason = Why::new();
     match config.backend {
+        BACKEND_AUTO if share.is_shared() => {
+            reason.push_str("host: auto, batches are shared in host memory");
+        }
         BACKEND_CUDA if !HAS_DEVICES => {
             return Err(fail!(why, Unsupported, "backend = cuda: {HOST_ONLY}, use host"));
         }

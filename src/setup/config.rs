@@ -9,7 +9,7 @@ use crate::base::abi::{
     c_structs,
 };
 use crate::base::limits::{
-    BOXES_MAX, CHUNK_BYTES_MAX, HOOK_STACK_BYTES_MAX, MAP_BYTES_MAX, PARTS_MAX, RANK_MAX,
+    BOXES_MAX, CHUNK_BYTES_MAX, CONSUMERS_MAX, HOOK_STACK_BYTES_MAX, MAP_BYTES_MAX, PARTS_MAX, RANK_MAX,
     READERS_MAX, RESAMPLE_BYTES_MAX, SAMPLES_MAX, THREADS_MAX, WINDOW_BYTES,
 };
 use crate::base::status::{Status, Why};
@@ -17,7 +17,8 @@ use crate::cuda::DriverPath;
 use crate::fail;
 use crate::records::Dtype;
 pub use crate::setup::field_table::FieldTable;
-use core::ffi::{c_char, c_void};
+pub use crate::setup::share::ShareName;
+use core::ffi::c_void;
 use core::ptr;
 
 /// `backend`: take CUDA if a device exists, else the host.
@@ -64,15 +65,15 @@ pub const DECODE_ON: u32 = 2;
 pub const NUMA_OFF: u32 = 1;
 /// `numa_strategy`: memory and threads go to `numa_node`. Not built yet.
 pub const NUMA_PIN: u32 = 2;
-/// `on_consumer_lost`: the stream ends for all. Not built yet.
+/// `on_consumer_lost`: the stream ends for all.
 pub const LOST_FAIL: u32 = 0;
-/// `on_consumer_lost`: its batches are dropped. Not built yet.
+/// `on_consumer_lost`: its batches are dropped.
 pub const LOST_SKIP: u32 = 1;
-/// `share_order`: batch k is for consumer k modulo their number. Not built yet.
+/// `share_order`: batch k is for consumer k modulo their number.
 pub const SHARE_ROUND: u32 = 0;
-/// `share_order`: a batch is for whoever pops first. Not built yet.
+/// `share_order`: a batch is for whoever pops first.
 pub const SHARE_FIRST: u32 = 1;
-/// `share_order`: each batch is for all. Not built yet.
+/// `share_order`: each batch is for all.
 pub const SHARE_ALL: u32 = 2;
 /// `log_level`: every step.
 pub const LOG_TRACE: u32 = 0;
@@ -232,7 +233,8 @@ macro_rules! config_table {
         lookahead_samples: u32 = 0, [0, SAMPLES_MAX]
             => Count "samples taken ahead; 0 = two batches, 64 at least";
         /// Batches that are filled, ready or held at a time. Chunks of later ones are read as well
-        /// while reads have to be waited for.
+        /// while reads have to be waited for. With share_name the default stands for 2 for each
+        /// consumer and 1, at most 64.
         n_batch_slots: u32 = 3, [1, 64] => Count "batches in flight";
         /// Largest decoded chunk: a larger one is BUDGET at pop, unless nothing compresses or
         /// checks it, so that only parts of it are read.
@@ -408,20 +410,26 @@ macro_rules! config_table {
         /// 1: open is OUT_OF_MEMORY for a budget beyond what the system allots. Not built yet:
         /// nothing is checked.
         check_memory: u32 = 1, {unbuilt};
-        /// `LOST_`: the effect of a consumer that is lost. Not built yet.
-        on_consumer_lost: u32 = LOST_FAIL, {unbuilt};
-        /// Name under which other processes attach. Not built yet.
-        share_name: *const c_char = ptr::null(), {unbuilt};
-        /// Processes that attach, 1 to 64. Not built yet.
-        share_consumers: u32 = 0, {unbuilt};
-        /// `SHARE_`: which consumer gets which batch. Not built yet.
-        share_order: u32 = SHARE_ROUND, {unbuilt};
-        /// 1: the owner pops as consumer 0. Not built yet.
-        share_owner: u32 = 0, {unbuilt};
+        /// `LOST_`: the effect of a consumer that ends without a close, closes while batches for it
+        /// are left, or does not attach in time.
+        on_consumer_lost: u32 = LOST_FAIL, [0, LOST_SKIP]
+            => Choice LOST "after a consumer that is lost";
+        /// Name under which other processes attach (wavetrain_node.h), read during the call alone:
+        /// letters, digits, '-', '_' and '.', one of this user's on this machine; with '/' the path
+        /// of a socket. NULL: batches are this process's alone.
+        share_name: ShareName = ShareName::NULL;
+        /// Processes that attach, 1 to 64 with share_name.
+        share_consumers: u32 = 0, [0, CONSUMERS_MAX];
+        /// `SHARE_`: which consumer gets which batch.
+        share_order: u32 = SHARE_ROUND, [0, SHARE_ALL]
+            => Choice ORDERS "which consumer gets which batch";
+        /// 1: the owner pops as consumer 0; 0: its pop gives no batch, and is END once consumers
+        /// have taken all there was.
+        share_owner: u32 = 0, [0, 1];
         /// Always 0.
         reserved4: u32 = 0, [0, 0];
-        /// A consumer that has not attached by then is lost. Not built yet.
-        attach_timeout_ns: u64 = 60_000_000_000, {unbuilt};
+        /// A consumer that has not attached by then, counted from open, is lost.
+        attach_timeout_ns: u64 = 60_000_000_000 => Time "longest wait for a consumer";
         /// Bits of the CPUs that threads may use; NULL: those of the thread that opens. Not built
         /// yet.
         cpus: *const u64 = ptr::null(), {unbuilt};

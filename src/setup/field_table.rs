@@ -44,6 +44,15 @@ impl FieldTable {
         }
     }
 
+    /// A table that is there as long as the config is used.
+    pub(crate) fn over(fields: &[FieldSpec]) -> FieldTable {
+        FieldTable {
+            fields: fields.as_ptr(),
+            n_fields: fields.len() as u32,
+            field_bytes: size_of::<FieldSpec>() as u32,
+        }
+    }
+
     /// Number of fields; 0: one, of the config's own members.
     pub fn len(&self) -> u32 {
         self.n_fields

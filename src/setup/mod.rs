@@ -8,3 +8,4 @@ pub mod field_table;
 pub mod fields;
 pub mod geometry;
 pub mod settings;
+pub mod share;

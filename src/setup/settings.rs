@@ -20,6 +20,7 @@ use crate::setup::augment::{augment_words, resample_bytes};
 use crate::setup::backend;
 use crate::setup::config::{self, Config, FieldTable, Hook, range};
 use crate::setup::fields::{Fields, fields_from_config};
+use crate::setup::share::{Part, Share};
 
 /// CPUs that do not decode if batches are made on a device and the config does not say.
 const DEVICE_CPUS: u32 = 2;
@@ -111,6 +112,8 @@ pub struct Settings {
     cpu_count: u32,
     /// Why that backend.
     pub backend_reason: Why,
+    /// The part in batches that processes share.
+    pub share: Share,
 }
 
 /// The least memory that settings can be opened with.
@@ -130,13 +133,17 @@ pub fn settings_from_config(
     why: &mut Why,
 ) -> Result<Settings, Status> {
     check(config, why)?;
-    let (is_cuda, backend_reason) = backend::choose(config, why)?;
+    let share = Share::of(config, why)?;
+    let (is_cuda, backend_reason) = backend::choose(config, &share, why)?;
     let (fields, slot_bytes) = fields_from_config(config, why)?;
     let boxes_per_sample = boxes_per_sample(config, &fields, why)?;
     let sample_bytes = fields.iter().map(|field| field.sample_bytes).sum();
     let lookahead_samples = lookahead_samples(config, sample_bytes, why)?;
-    let n_batch_slots =
-        if config.lent_slots > 0 { config.lent_slots } else { config.n_batch_slots };
+    let n_batch_slots = match config.n_batch_slots {
+        _ if config.lent_slots > 0 => config.lent_slots,
+        3 if share.is_shared() => (2 * share.consumers + 1).min(BATCHES_MAX),
+        given => given,
+    };
     let cache_memory_bytes = cache_memory_bytes(config.chunk_cache_bytes);
     let own_threads = config.thread_mode == config::THREADS_OWN;
     let chunks = config.max_chunks_per_wave;
@@ -174,6 +181,7 @@ pub fn settings_from_config(
         is_cuda,
         cpu_count,
         backend_reason,
+        share,
         cache_uses: (cache_memory_bytes / GRANULE_BYTES * USES_PER_GRANULE).min(1 << 30) as u32,
     };
     settings.derive_threads();
@@ -422,12 +430,18 @@ impl Settings {
 
     /// Threads of ours.
     pub fn thread_count(&self) -> u32 {
-        if self.is_threadless() { 0 } else { self.worker_count() + u32::from(self.is_cuda()) }
+        let others = u32::from(self.is_cuda()) + u32::from(self.is_owner());
+        if self.is_threadless() { 0 } else { self.worker_count() + others }
     }
 
     /// Whether the loader has no threads of its own: work happens on the host's.
     pub fn is_threadless(&self) -> bool {
         self.config.thread_mode != config::THREADS_OWN
+    }
+
+    /// Whether other processes take the batches.
+    pub fn is_owner(&self) -> bool {
+        self.share.part == Part::Owner
     }
 
     /// Whether own threads call hooks of the host. Those of memory are called by the thread that

@@ -106,6 +106,10 @@ impl Lock {
 
     /// Signals whom the changes concern.
     fn signal(&self, state: &mut State) {
+        let may_publish = state.consumers.is_due || state.wakes.has(Condition::Batch);
+        if may_publish && state.consumers.records.is_some() {
+            state.publish(self.shared);
+        }
         let wakes = core::mem::take(&mut state.wakes);
         if wakes.bits == 0 {
             return;

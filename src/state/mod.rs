@@ -4,7 +4,9 @@
 //! of one happens under one lock; the work itself runs without it. `engine::schedule` chooses
 //! what is next.
 
+pub mod attached;
 pub mod claims;
+pub mod consumers;
 pub mod contexts;
 pub mod device;
 pub mod early;
@@ -17,6 +19,8 @@ mod landing;
 pub mod lock;
 mod mapped;
 pub mod needs;
+pub mod owned;
+mod publish;
 pub mod readers;
 pub mod reading;
 pub mod resampling;
@@ -34,6 +38,8 @@ use crate::base::indexes::{BatchSlot, FileSlot, LANES, WaveIndex};
 use crate::base::shelf::Shelf;
 use crate::base::status::{Failure, Why};
 use crate::batch::pieces::Piece;
+use crate::batch::record::Elsewhere;
+use crate::batch::shared::Records;
 use crate::batch::slots::{SlotState, Slots};
 use crate::chunk_cache::ChunkCache;
 use crate::cuda::{DeviceEngine, Fault, HAS_DEVICES};
@@ -45,6 +51,7 @@ use crate::intake::queue::Queue;
 use crate::read::{FileTable, FolderTable, PageCache, Requests, Windows};
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
+use crate::state::consumers::Consumers;
 use crate::state::contexts::Contexts;
 use crate::state::device::DeviceState;
 use crate::state::flights::AsyncReads;
@@ -186,6 +193,8 @@ pub struct State {
     pub device: DeviceState,
     /// Batches.
     pub slots: Slots,
+    /// The processes that take them.
+    pub consumers: Consumers,
     /// The planner of a lane may be able to do something.
     pub plan_wanted: [bool; LANES],
     /// A worker runs the planner of a lane.
@@ -230,7 +239,7 @@ impl State {
         settings: &Settings,
         geometry: &Geometry,
         files_max: u32,
-        common_scratch: Region,
+        (common_scratch, records): (Region, Option<Records>),
     ) -> State {
         let config = &settings.config;
         let (waves, keeps) = (settings.wave_counts(), settings.per_sample.keeps());
@@ -265,7 +274,17 @@ impl State {
             waves: Waves::carve(carver, waves, geometry.slab_bytes),
             device: DeviceState::carve(carver, settings, geometry.device),
             kept_failures: KeptFailure::carve(carver),
-            slots: Slots::carve(carver, settings.slot_counts(), &settings.per_sample),
+            slots: Slots::carve(
+                carver,
+                settings.slot_counts(),
+                &settings.per_sample,
+                match records {
+                    Some(records) => Elsewhere::At(records.rows()),
+                    None if settings.share.is_shared() => Elsewhere::Counted,
+                    None => Elsewhere::No,
+                },
+            ),
+            consumers: Consumers::carve(carver, settings, records),
             plan_wanted: [false; LANES],
             planning: [false; LANES],
             owners: carver.slice(Item::ChunkCacheTables, settings.cache_granules(), &0),
@@ -474,6 +493,7 @@ impl State {
         self.chunks.clear();
         self.kept_failures.clear();
         self.waves.clear(self.async_reads.drop_all());
+        self.reset_consumers();
         self.slots.reset();
         self.resampling.clear();
         self.readers.reset();

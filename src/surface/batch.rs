@@ -55,7 +55,7 @@ impl<'a> FieldView<'a> {
     /// Copies the samples to `target`, which has as many bytes, from wherever they lie; from a
     /// device it waits for the copy. AGAIN: the ready stream is being captured.
     pub fn copy_to(&self, target: &mut [u8]) -> Result<(), Failure> {
-        self.loader.enter()?.read_batch(&self.view, target)
+        self.loader.enter_taker()?.read_batch(&self.view, target)
     }
 
     /// Bytes of the samples.
@@ -110,7 +110,7 @@ impl<'a> FieldView<'a> {
     }
 
     fn export(&self, stream: Option<Stream>) -> Result<Option<Tensor>, Failure> {
-        let instance = self.loader.enter()?;
+        let instance = self.loader.enter_taker()?;
         let place = (self.token, self.field);
         let exported = tensors::export(&instance.lock, place, stream, &DELETERS)?;
         Ok(exported.map(|exported| exported.versioned))
@@ -128,7 +128,7 @@ impl<'a> FieldView<'a> {
 impl<'a> Batch<'a> {
     /// A field of the batch, counted from 0.
     pub fn field(&self, field: u32) -> Result<FieldView<'_>, Failure> {
-        let instance = self.first.loader.enter()?;
+        let instance = self.first.loader.enter_taker()?;
         FieldView::new(self.first.loader, &instance, (self.first.token, field))
     }
 
@@ -221,7 +221,7 @@ impl<'a> Batch<'a> {
             self.first.refuse_on_host("an event")?;
         }
         let batch = ManuallyDrop::new(self);
-        let released = batch.first.loader.enter()?.release(batch.first.token, event);
+        let released = batch.first.loader.enter_taker()?.release(batch.first.token, event);
         if matches!(&released, Err(failure) if failure.status == Status::Unsupported) {
             drop(ManuallyDrop::into_inner(batch));
         }
@@ -231,7 +231,7 @@ impl<'a> Batch<'a> {
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        if let Ok(instance) = self.first.loader.enter() {
+        if let Ok(instance) = self.first.loader.enter_taker() {
             // The token is held by this value alone.
             let released = instance.release(self.first.token, None);
             assert!(released.is_ok() || self.first.view.ready_stream.is_some());

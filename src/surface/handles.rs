@@ -15,6 +15,7 @@ use crate::base::status::{Status, Why};
 use crate::batch::exports::Deleters;
 use crate::cuda::HAS_DEVICES;
 use crate::engine::Engine;
+use crate::engine::attach::attach;
 use crate::engine::open::{self, Handle, Opened};
 use crate::fail;
 use crate::jobs::tensors;
@@ -23,6 +24,8 @@ use crate::os::loaded::keep_loaded;
 use crate::os::sink::Level;
 use crate::os::{Os, SYSTEM, fatal};
 use crate::setup::config::Config;
+use crate::setup::settings::Settings;
+use crate::state::attached::Attached;
 use crate::surface::info::{checked, settle};
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
@@ -50,6 +53,8 @@ struct Place {
     users: AtomicU32,
     /// Those that entered while it was ENDING. One is among the users until it is among these.
     late: AtomicU32,
+    /// The loader by which an owner takes batches of its own; 0: it takes none, or is no owner.
+    inner: AtomicU64,
     /// There while the place is OPEN, ENDING or CLOSING; zeros before, so that the table takes no
     /// bytes of the archive.
     opened: UnsafeCell<MaybeUninit<Opened>>,
@@ -65,6 +70,7 @@ static PLACES: [Place; INSTANCES_MAX] = [const {
         generation: AtomicU64::new(0),
         users: AtomicU32::new(0),
         late: AtomicU32::new(0),
+        inner: AtomicU64::new(0),
         opened: UnsafeCell::new(MaybeUninit::zeroed()),
     }
 }; INSTANCES_MAX];
@@ -175,8 +181,72 @@ fn enter_place(number: usize, is_wanted: impl Fn(&Place, &Opened) -> bool) -> Op
 pub fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64, Status> {
     let _uncancelled = Uncancelled::enter();
     let mut checked = checked(config, why);
-    let settings = settle(&mut checked)?;
+    let token = open_settings(os, settle(&mut checked)?, None, why)?;
+    if config.share_owner == 1 {
+        attach_owner(os, (token, config), why).inspect_err(|_| {
+            let closed = close_token(token, u64::MAX);
+            assert!(closed.is_ok());
+        })?;
+    }
+    Ok(token)
+}
+
+/// Attaches to the loader that shares `name`, as consumer `number`; the token of a loader that
+/// takes its batches.
+pub fn attach_token(
+    os: &'static Os,
+    (name, number): (&str, u32),
+    timeout_ns: u64,
+    why: &mut Why,
+) -> Result<u64, Status> {
+    let _uncancelled = Uncancelled::enter();
+    let (attached, settings) = attach(os, name, number, timeout_ns, why)?;
+    let mut checked = Ok(settings);
+    match settle(&mut checked) {
+        Ok(settings) => open_settings(os, settings, Some(attached), why),
+        Err(status) => {
+            attached.end(os);
+            Err(status)
+        }
+    }
+}
+
+/// The owner of a name attaches to itself, as consumer 0.
+fn attach_owner(
+    os: &'static Os,
+    (token, config): (u64, &Config),
+    why: &mut Why,
+) -> Result<(), Status> {
+    let name = config.share_name.read(why)?;
+    let inner = attach_token(os, (name.as_str(), 0), config.attach_timeout_ns, why)?;
+    if let Some(place) = place_of(token) {
+        place.inner.store(inner, SeqCst);
+    }
+    Ok(())
+}
+
+/// Enters the loader that gives batches to who has this token: of an owner who takes some itself
+/// its own consumer.
+pub fn enter_taker(token: u64) -> Option<Entered> {
+    let instance = enter(token)?;
+    match instance.place.inner.load(SeqCst) {
+        0 => Some(instance),
+        inner => enter(inner),
+    }
+}
+
+fn place_of(token: u64) -> Option<&'static Place> {
+    PLACES.get(((token & ((1 << PLACE_BITS) - 1)) as usize).checked_sub(1)?)
+}
+
+fn open_settings(
+    os: &'static Os,
+    settings: &mut Settings,
+    attached: Option<Attached>,
+    why: &mut Why,
+) -> Result<u64, Status> {
     let Some((number, token)) = reserve() else {
+        attached.iter().for_each(|attached| attached.end(os));
         return Err(fail!(
             why,
             OutOfMemory,
@@ -186,13 +256,13 @@ pub fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64
     };
     let place = &PLACES[number];
     let handle = Handle { token, job: host_job };
-    let mut opened = open::open(os, settings, handle, why);
+    let mut opened = open::open(os, settings, handle, attached, why);
     if HAS_DEVICES
         && let Err(status) = opened
         && settings.take_the_host((status, why), open::floor)
     {
         why.clear();
-        opened = open::open(os, settings, handle, why);
+        opened = open::open(os, settings, handle, None, why);
     }
     let opened = opened.inspect_err(|_| place.state.store(FREE, SeqCst))?;
     let shared = opened.loader.shared;
@@ -204,6 +274,7 @@ pub fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64
     fatal::HOOKS.set(number, &shared.settings.config.fatal);
     // SAFETY: the place is OPENING, which only its reserver is.
     unsafe { (*place.opened.get()).write(opened) };
+    place.inner.store(0, SeqCst);
     place.state.store(OPEN, SeqCst);
     Ok(token)
 }
@@ -214,6 +285,14 @@ pub fn close_token(token: u64, timeout_ns: u64) -> Result<(), (Status, u32)> {
     let Some(mut instance) = enter(token) else { return Err((Status::Shutdown, 0)) };
     let Entered { number, place, opened, .. } = &instance;
     let (number, place, opened) = (*number, *place, *opened);
+    // What it takes batches by goes first: it may hold some.
+    let inner = place.inner.load(SeqCst);
+    if inner != 0
+        && let Err((Status::Again, held)) = close_token(inner, timeout_ns)
+    {
+        instance.stop();
+        return Err((Status::Again, held));
+    }
     instance.stop();
     // Another close came first if it was not OPEN.
     let _ = place.state.compare_exchange(OPEN, ENDING, SeqCst, SeqCst);

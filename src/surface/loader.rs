@@ -13,12 +13,11 @@ use crate::engine::calls::Popped;
 use crate::engine::read::CallerMemory;
 use crate::engine::requests;
 use crate::fail;
-#[cfg(feature = "internals")]
-use crate::os::Os;
-use crate::os::SYSTEM;
-use crate::setup::config::{Config, Hook};
+use crate::os::{Os, SYSTEM};
+use crate::setup::config::{Config, Hook, ShareName};
+use crate::setup::share::socket_name;
 use crate::source::zarr::{NodeKind, normalize_uri};
-use crate::surface::handles::{self, Entered, close_token, open_token};
+use crate::surface::handles::{self, Entered, attach_token, close_token, open_token};
 use crate::surface::info::{fill_memory, fill_node, fit};
 use core::marker::PhantomData;
 use core::{ptr, slice};
@@ -67,6 +66,8 @@ pub enum Pop<'a> {
     Starved(Why),
     /// Flushed, and every batch popped.
     End,
+    /// Of a consumer: the owner began its stream anew, and drops what was not popped.
+    Reset,
 }
 
 /// An open loader. All calls may come from any thread.
@@ -110,6 +111,52 @@ impl Loader {
 
     pub(crate) fn enter(&self) -> Result<Entered, Failure> {
         handles::enter(self.token).ok_or_else(Failure::shutdown)
+    }
+
+    /// Like [`Loader::enter`], for batches.
+    pub(crate) fn enter_taker(&self) -> Result<Entered, Failure> {
+        handles::enter_taker(self.token).ok_or_else(Failure::shutdown)
+    }
+
+    /// Opens a loader whose batches `consumers` processes take, this one not among them unless the
+    /// config says `share_owner`: each attaches by `name`. The config says which of them gets what.
+    pub fn open_shared(config: &Config, name: &str, consumers: u32) -> Result<Loader, Failure> {
+        Loader::open_shared_on(&SYSTEM, config, name, consumers)
+    }
+
+    fn open_shared_on(
+        os: &'static Os,
+        config: &Config,
+        name: &str,
+        consumers: u32,
+    ) -> Result<Loader, Failure> {
+        with_why(|why| {
+            refuse_trust(config, "Loader::open_trusting", why)?;
+            let name = socket_name(name, why)?;
+            // SAFETY: the name has a NUL, and outlives the call.
+            let share_name = unsafe { ShareName::from_raw(name.as_bytes_nul().as_ptr().cast()) };
+            let config = Config { share_name, share_consumers: consumers, ..*config };
+            open_token(os, &config, why)
+        })
+        .map(|token| Loader { token })
+    }
+
+    /// Attaches to the loader that shares `name`, as consumer `number`, once it is there. Pop,
+    /// batches and tensors, stats and close are as ever; what fills batches is the owner's, and
+    /// INVALID here. Errors: NOT_FOUND after `timeout_ns`, INVALID of a number that another process
+    /// has, of a name of another user; UNSUPPORTED of another version of wavetrain.
+    pub fn attach(name: &str, number: u32, timeout_ns: u64) -> Result<Loader, Failure> {
+        Loader::attach_on(&SYSTEM, name, number, timeout_ns)
+    }
+
+    fn attach_on(
+        os: &'static Os,
+        name: &str,
+        number: u32,
+        timeout_ns: u64,
+    ) -> Result<Loader, Failure> {
+        with_why(|why| attach_token(os, (name, number), timeout_ns, why))
+            .map(|token| Loader { token })
     }
 
     /// Pushes requests in order; how many were taken. Fewer than given: the lookahead is full. A
@@ -266,11 +313,12 @@ impl Loader {
 
     /// The next batch in push order. `timeout_ns`: 0 does not wait, u64::MAX waits forever.
     pub fn pop(&self, timeout_ns: u64) -> Result<Pop<'_>, Failure> {
-        let instance = self.enter()?;
+        let instance = self.enter_taker()?;
         Ok(match instance.pop(timeout_ns)? {
             Popped::Again(why) => Pop::Again(why),
             Popped::Starved(why) => Pop::Starved(why),
             Popped::End => Pop::End,
+            Popped::Reset => Pop::Reset,
             Popped::Batch(token) => {
                 let first = FieldView::new(self, &instance, (token, 0))?;
                 Pop::Batch(Batch { first })
@@ -347,7 +395,8 @@ fn refuse_trust(config: &Config, instead: &str, why: &mut Why) -> Result<(), Sta
     let stream = (!config.consumer_stream.is_null()).then_some("consumer_stream");
     let driver = (!config.cuda_driver.is_null()).then_some("cuda_driver");
     let mapping = (config.map_uncompressed != 0).then_some("map_uncompressed");
-    let Some(name) = named.or(stream).or(driver).or(mapping) else { return Ok(()) };
+    let sharing = (!config.share_name.is_null()).then_some("share_name");
+    let Some(name) = named.or(stream).or(driver).or(mapping).or(sharing) else { return Ok(()) };
     Err(fail!(why, Invalid, "{name} is set, which only {instead} takes, an unsafe function"))
 }
 

@@ -158,7 +158,7 @@ pub fn outcomes(config: &Config, jobs: &[Job]) -> Vec<(Option<Status>, Vec<u8>)>
                 seen.extend(statuses.zip(rows.map(<[u8]>::to_vec)));
             }
             Ok(Pop::Again(why) | Pop::Starved(why)) => panic!("not now: {}", why.as_str()),
-            Ok(Pop::End) => panic!("the end"),
+            Ok(Pop::End | Pop::Reset) => panic!("the end"),
             Err(failure) => panic!("pop: {failure}"),
         }
     }

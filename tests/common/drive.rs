@@ -242,7 +242,7 @@ pub fn stream_by_polls_alone(config: &Config, jobs: &[Job], between: impl Fn()) 
                 between();
                 std::thread::yield_now();
             }
-            Ok(Pop::End) => break,
+            Ok(Pop::End | Pop::Reset) => break,
             Ok(Pop::Starved(why)) => panic!("starved: {}", why.as_str()),
             Err(failure) => panic!("pop: {failure}"),
         }
@@ -288,7 +288,7 @@ pub fn stream_through(loader: &Loader, config: &Config, jobs: &[Job], first_batc
         batches += 1;
     }
     match loader.pop(PATIENCE_NS) {
-        Ok(Pop::End) => bytes,
+        Ok(Pop::End | Pop::Reset) => bytes,
         Ok(_) => panic!("more batches than samples"),
         Err(failure) => panic!("after the last batch: {failure}"),
     }
@@ -304,7 +304,7 @@ fn pop<'a>(loader: &'a Loader, config: &Config, is_waiting: bool) -> Option<Batc
         Ok(Pop::Again(_)) if !is_waiting => None,
         Ok(Pop::Again(why)) => panic!("again although it may wait: {}", why.as_str()),
         Ok(Pop::Starved(why)) => panic!("starved: {}", why.as_str()),
-        Ok(Pop::End) => panic!("the end before all samples came"),
+        Ok(Pop::End | Pop::Reset) => panic!("the end before all samples came"),
         Err(failure) => panic!("pop: {failure}"),
     }
 }
@@ -430,7 +430,7 @@ pub fn first_failure(loader: &Loader, jobs: &[Job]) -> (usize, Failure) {
     for batches in 0.. {
         match loader.pop(PATIENCE_NS) {
             Ok(Pop::Batch(_)) => {}
-            Ok(Pop::End) => panic!("the end, without the failure"),
+            Ok(Pop::End | Pop::Reset) => panic!("the end, without the failure"),
             Ok(Pop::Again(why) | Pop::Starved(why)) => panic!("not now: {}", why.as_str()),
             Err(failure) => return (batches, failure),
         }

@@ -151,7 +151,7 @@ fn stream(
         }
         let batch = match loader.pop(PATIENCE_NS).unwrap() {
             Pop::Batch(batch) => batch,
-            Pop::End => break,
+            Pop::End | Pop::Reset => break,
             _ => panic!("no batch"),
         };
         let digests = batch.digests().unwrap();

@@ -327,7 +327,7 @@ impl Case {
                 }
                 Pop::Again(_) => {}
                 Pop::Starved(why) => panic!("case {case}: starved: {}", why.as_str()),
-                Pop::End => panic!("case {case}: it ended after {seen} batches"),
+                Pop::End | Pop::Reset => panic!("case {case}: it ended after {seen} batches"),
             }
         }
         assert!(matches!(loader.pop(PATIENCE_NS), Ok(Pop::End)));

@@ -82,7 +82,7 @@ impl Scene {
                     made.push((batch.statuses().to_vec(), bytes));
                 }
                 Ok(Pop::Again(_)) if !is_flushed => {}
-                Ok(Pop::End) => return made,
+                Ok(Pop::End | Pop::Reset) => return made,
                 Ok(Pop::Again(why) | Pop::Starved(why)) => panic!("{}", why.as_str()),
                 Err(why) => panic!("pop: {why}"),
             }

@@ -237,7 +237,7 @@ fn stream(loader: &Loader, config: &Config, scenes: &[Scene]) -> Made {
                     made.push((batch.statuses().to_vec(), all));
                 }
                 Ok(Pop::Again(_)) if !is_flushed => {}
-                Ok(Pop::End) => return made,
+                Ok(Pop::End | Pop::Reset) => return made,
                 Ok(Pop::Again(why) | Pop::Starved(why)) => panic!("{}", why.as_str()),
                 Err(why) => panic!("pop: {why}"),
             }

@@ -55,7 +55,7 @@ fn stream(config: &Config, uri: &str, drawn: &[Arithmetic]) -> Result<Vec<u8>, F
                     made.resize(first + field.bytes() as usize, 0);
                     field.copy_to(&mut made[first..])?;
                 }
-                Pop::End => return Ok(made),
+                Pop::End | Pop::Reset => return Ok(made),
                 Pop::Again(why) | Pop::Starved(why) => panic!("{}", why.as_str()),
             }
         }

@@ -389,8 +389,8 @@ fn pop_all(epoch: &Epoch<'_>, mut dice: Dice) {
                 held.push_back(batch);
             }
             Ok(Pop::Again(_) | Pop::Starved(_)) => drop(held.pop_front()),
-            Ok(Pop::End) if is_last => break,
-            Ok(Pop::End) => std::thread::yield_now(),
+            Ok(Pop::End | Pop::Reset) if is_last => break,
+            Ok(Pop::End | Pop::Reset) => std::thread::yield_now(),
             Err(failure) => {
                 note_failure(epoch, failure);
                 if epoch.ending != Ending::Resets {

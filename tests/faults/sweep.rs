@@ -267,7 +267,7 @@ fn stream_until(
                     outcome.samples.push((status, row.to_vec()));
                 }
             }
-            Ok(Pop::End) => break End::Streamed,
+            Ok(Pop::End | Pop::Reset) => break End::Streamed,
             Ok(Pop::Again(_)) if timeout_ns == 0 => {
                 if is_over() {
                     break End::Held;

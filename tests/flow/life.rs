@@ -60,7 +60,7 @@ fn expect_batch(pop: Pop<'_>) -> Batch<'_> {
         Pop::Batch(batch) => batch,
         Pop::Again(why) => panic!("again: {why}"),
         Pop::Starved(why) => panic!("starved: {why}"),
-        Pop::End => panic!("end"),
+        Pop::End | Pop::Reset => panic!("end"),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::base::arena::{Region, Table};
 use crate::base::limits::{CONSUMERS_MAX, ERROR_TEXT_BYTES, FIELDS_MAX, MEMORY_PAGE_BYTES};
 use crate::base::math::align_up;
 use crate::base::status::{Failure, Status};
+use crate::batch::slots::Received;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use static_assertions::const_assert;
@@ -127,18 +128,7 @@ struct Entry {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
     /// A batch.
-    Batch {
-        /// The slot of its rows.
-        slot: u32,
-        /// The slot of its samples.
-        place: u32,
-        /// Its number.
-        batch_id: u64,
-        /// Samples.
-        samples: u32,
-        /// Those of them that failed.
-        failed: u32,
-    },
+    Batch(Received),
     /// The owner's stream was flushed, and all of its batches were given.
     End,
     /// The owner's stream has ended with a failure.
@@ -257,7 +247,7 @@ impl Records {
     pub fn publish(&self, consumer: u32, number: u64, what: What) {
         let (entry, head) = (self.entry(consumer, number), self.head(consumer));
         let (kind, batch_id, counts) = match what {
-            What::Batch { slot, place, batch_id, samples, failed } => {
+            What::Batch(Received { slot, place, batch_id, samples, failed }) => {
                 let kind = 1 | u64::from(slot) << 16 | u64::from(place) << 32;
                 (kind, batch_id, u64::from(samples) | u64::from(failed) << 32)
             }
@@ -296,13 +286,13 @@ impl Records {
         }
         let (kind, counts) = (entry.what.load(Relaxed), entry.counts.load(Relaxed));
         Some(match kind & 0xFFFF {
-            1 => What::Batch {
+            1 => What::Batch(Received {
                 slot: (kind >> 16) as u32 & 0xFFFF,
                 place: (kind >> 32) as u32 & 0xFFFF,
                 batch_id: entry.batch_id.load(Relaxed),
                 samples: counts as u32,
                 failed: (counts >> 32) as u32,
-            },
+            }),
             2 => What::End,
             3 => What::Error,
             4 => What::Reset,

@@ -1,6 +1,7 @@
 use super::*;
 use crate::base::arena::Region;
 use crate::base::status::{Failure, Status};
+use crate::batch::slots::Received;
 
 fn region(bytes: u64) -> Region {
     let words = std::vec![0u64; (bytes as usize + 4096) / 8].leak();
@@ -25,7 +26,7 @@ fn page() -> Page {
 
 fn batch(number: u64) -> What {
     let slot = number as u32 % 64;
-    What::Batch { slot, place: 63 - slot, batch_id: number, samples: 65536, failed: 3 }
+    What::Batch(Received { slot, place: 63 - slot, batch_id: number, samples: 65536, failed: 3 })
 }
 
 #[test]

@@ -225,7 +225,7 @@ pub fn stream<L: List>(
                 receiver.take(&batch)?;
                 progress.step(batch.tags().len() as u64);
             }
-            Pop::End => return refusal.map_or(Ok(()), |failure| Err(failure.into())),
+            Pop::End | Pop::Reset => return refusal.map_or(Ok(()), |failure| Err(failure.into())),
             Pop::Again(why) | Pop::Starved(why) => {
                 let seconds = timeout_ns as f64 * 1e-9;
                 let text =

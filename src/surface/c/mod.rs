@@ -11,6 +11,7 @@ pub mod draws;
 pub mod epoch;
 mod feed;
 pub mod lend;
+pub mod node;
 pub mod read;
 pub mod recipes;
 mod structs;
@@ -28,7 +29,7 @@ use crate::jobs::read::hook::read_done;
 use crate::os::SYSTEM;
 use crate::setup::config::{BACKEND_CUDA, BACKEND_HOST, Config};
 use crate::setup::settings::check_files;
-use crate::surface::handles::{Entered, close_token, enter, open_token};
+use crate::surface::handles::{Entered, close_token, enter, enter_taker, open_token};
 use crate::surface::info::{fill_memory, fill_node, fit};
 use crate::surface::loader::forget_at;
 use core::ffi::{c_char, c_void};
@@ -248,7 +249,19 @@ fn check_samples(samples: *const Sample, count: usize, bytes: usize) -> Result<(
 
 /// The status of a call that only a loader answers. Why it failed is kept for last_error.
 fn in_instance(loader: u64, call: impl FnOnce(&Entered) -> Result<Status, Failure>) -> i32 {
-    let Some(instance) = enter(loader) else { return Status::Shutdown as i32 };
+    in_entered(enter(loader), call)
+}
+
+/// The same of a call about batches.
+fn in_taker(loader: u64, call: impl FnOnce(&Entered) -> Result<Status, Failure>) -> i32 {
+    in_entered(enter_taker(loader), call)
+}
+
+fn in_entered(
+    instance: Option<Entered>,
+    call: impl FnOnce(&Entered) -> Result<Status, Failure>,
+) -> i32 {
+    let Some(instance) = instance else { return Status::Shutdown as i32 };
     let code = call(&instance).unwrap_or_else(|failure| {
         instance.set_call_error(&failure);
         failure.status
@@ -278,7 +291,7 @@ pub unsafe extern "C" fn wavetrain_pop(
     batch: *mut u64,
     error: *mut Error,
 ) -> i32 {
-    let instance = enter(loader);
+    let instance = enter_taker(loader);
     let popped = match &instance {
         None => Err(Failure::shutdown()),
         Some(_) if batch.is_null() => Err(invalid(format_args!("batch is NULL"))),
@@ -291,6 +304,7 @@ pub unsafe extern "C" fn wavetrain_pop(
             return Status::Ok as i32;
         }
         Ok(Popped::End) => return Status::End as i32,
+        Ok(Popped::Reset) => return Status::Reset as i32,
         Ok(Popped::Again(why)) => Failure::because(Status::Again, &why),
         Ok(Popped::Starved(why)) => Failure::because(Status::Starved, &why),
         Err(failure) => {
@@ -315,7 +329,7 @@ pub unsafe extern "C" fn wavetrain_batch_info(
     field: u32,
     info: *mut BatchInfo,
 ) -> i32 {
-    in_instance(loader, |instance| {
+    in_taker(loader, |instance| {
         let view = instance.view(batch, field)?;
         let of = instance.shared.field(field);
         let mut shape = [0; RANK_MAX + 1];
@@ -355,7 +369,7 @@ pub unsafe extern "C" fn wavetrain_batch_info(
 /// On a device `event` is NULL or an event that lives until the call returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wavetrain_release(loader: u64, batch: u64, event: *mut c_void) -> i32 {
-    in_instance(loader, |instance| {
+    in_taker(loader, |instance| {
         // SAFETY: the event is NULL or lives until the call returns, as the caller promises.
         let event = unsafe { Event::from_raw(event) };
         let event = Some(event).filter(|event| !event.is_null());

@@ -2,7 +2,7 @@
 //!
 //! In: batches. Out: tensors, which carry the deleters of `surface::handles`.
 
-use super::{in_instance, invalid};
+use super::{in_taker, invalid};
 use crate::base::limits::TENSORS_PER_SLOT;
 use crate::base::status::{Failure, Status};
 use crate::batch::exports::{DlManagedTensor, DlManagedTensorVersioned, Exported};
@@ -58,7 +58,7 @@ unsafe fn export<T>(
     target: *mut *mut T,
     form: fn(&Exported) -> NonNull<T>,
 ) -> i32 {
-    in_instance(loader, |instance| {
+    in_taker(loader, |instance| {
         if target.is_null() {
             return Err(invalid(format_args!("tensor is NULL")));
         }

@@ -1,0 +1,422 @@
+//! A consumer's side of batches that processes share: it finds the owner by its name, gets memory
+//! and a page, and is a loader of its own that takes batches in the place of filling them.
+//!
+//! In: a name, a number, what the owner answers. Out: settings as the owner's are, as far as
+//! batches show them, and the next batch. Whatever the owner sends is checked as any file is.
+
+use crate::base::arena::Region;
+use crate::base::limits::{CONSUMERS_MAX, FIELDS_MAX, MEMORY_PAGE_BYTES};
+use crate::base::status::{Failure, Status, Why};
+use crate::batch::record::SlotRows;
+use crate::batch::shared::{
+    ENTRIES, Facts, LAYOUT, MAGIC, Order, PAGE_BYTES, Page, Records, Sizes, What,
+};
+use crate::batch::slots::{Received, SlotState};
+use crate::base::indexes::BatchSlot;
+use crate::engine::Engine;
+use crate::engine::calls::Popped;
+use crate::engine::share::{Answer, Hello, bytes_of, message_of, write_numbers};
+use crate::fail;
+use crate::os::socket::{self, Descriptors, Peer};
+use crate::os::{Errno, Os, segment};
+use crate::setup::config::{Config, FieldTable, THREADS_PUMP};
+use crate::setup::settings::{Settings, settings_from_config};
+use crate::setup::share::{Part, socket_name};
+use crate::state::Life;
+use crate::state::attached::Attached;
+use core::sync::atomic::AtomicU64;
+
+/// How often a consumer looks for an owner that is not there yet.
+const RETRY_MS: i32 = 5;
+/// How long an owner may take to answer, at the least.
+const ANSWER_NS: u64 = 2_000_000_000;
+
+/// What was handed over, before it was checked.
+struct Handed {
+    socket: i32,
+    owner: Peer,
+    descriptors: Descriptors,
+}
+
+impl Handed {
+    fn close(&self, os: &Os) {
+        (os.close)(self.socket);
+        self.descriptors.iter().for_each(|fd| (os.close)(*fd));
+    }
+}
+
+/// Attaches as consumer `number`, once somebody has the name, until the deadline.
+pub fn attach(
+    os: &Os,
+    name: &str,
+    number: u32,
+    timeout_ns: u64,
+    why: &mut Why,
+) -> Result<(Attached, Settings), Status> {
+    let name = socket_name(name, why)?;
+    let deadline = (os.now_ns)().saturating_add(timeout_ns);
+    let handed = hand_over(os, name.as_str(), number, deadline, why)?;
+    let attached = map(os, &handed, number, why);
+    handed.descriptors.iter().for_each(|fd| (os.close)(*fd));
+    let (attached, facts) = attached.inspect_err(|_| (os.close)(handed.socket))?;
+    match settings_of(&facts, number, why) {
+        Ok(mut settings) => {
+            settings.share.name = name;
+            Ok((attached, settings))
+        }
+        Err(status) => {
+            attached.end(os);
+            Err(status)
+        }
+    }
+}
+
+fn hand_over(
+    os: &Os,
+    name: &str,
+    number: u32,
+    deadline: u64,
+    why: &mut Why,
+) -> Result<Handed, Status> {
+    let (socket, owner) = find_owner(os, name, deadline, why)?;
+    let refuse = |why: &mut Why, errno: Errno| {
+        (os.close)(socket);
+        fail!(why, Io, "attaching to \"{name}\": {errno}")
+    };
+    if owner.user != socket::user() {
+        (os.close)(socket);
+        let user = owner.user;
+        return Err(fail!(why, Invalid, "\"{name}\" is shared by another user: {user}"));
+    }
+    let hello = Hello { magic: MAGIC, layout: LAYOUT, number };
+    socket::send(socket, bytes_of(&hello), &[]).map_err(|errno| refuse(why, errno))?;
+    let deadline = deadline.max((os.now_ns)().saturating_add(ANSWER_NS));
+    let mut bytes = [0; size_of::<Answer>()];
+    let (got, descriptors) = loop {
+        match socket::receive(socket, &mut bytes) {
+            Ok(received) => break received,
+            Err(Errno(libc::EAGAIN)) if (os.now_ns)() < deadline => {
+                socket::wait(&mut [socket::watched(socket)], RETRY_MS);
+            }
+            Err(errno) => return Err(refuse(why, errno)),
+        }
+    };
+    let handed = Handed { socket, owner, descriptors };
+    let answer = message_of::<Answer>(&bytes[..got]).filter(|answer| answer.magic == MAGIC);
+    let Some(answer) = answer else {
+        handed.close(os);
+        let process = owner.process;
+        let text = "has closed, or is another version of wavetrain";
+        return Err(fail!(why, Unsupported, "the owner of \"{name}\" (process {process}) {text}"));
+    };
+    if answer.status == 0 {
+        return Ok(handed);
+    }
+    handed.close(os);
+    let status = Status::from_code(answer.status).unwrap_or(Status::Internal);
+    let text = &answer.text[..(answer.text_bytes as usize).min(answer.text.len())];
+    let text = core::str::from_utf8(text).unwrap_or("the owner refused");
+    Err(why.fail(status, format_args!("attaching to \"{name}\": {text}")))
+}
+
+fn find_owner(os: &Os, name: &str, deadline: u64, why: &mut Why) -> Result<(i32, Peer), Status> {
+    loop {
+        let errno = match socket::connect(name) {
+            Ok(socket) => match socket::peer(socket) {
+                Ok(peer) => return Ok((socket, peer)),
+                Err(errno) => {
+                    (os.close)(socket);
+                    errno
+                }
+            },
+            Err(errno) => errno,
+        };
+        let is_absent = matches!(
+            errno,
+            Errno(libc::ECONNREFUSED | libc::ENOENT | libc::EAGAIN | libc::EINTR)
+        );
+        if !is_absent {
+            return Err(fail!(why, Io, "attaching to \"{name}\": {errno}"));
+        }
+        if (os.now_ns)() >= deadline {
+            let text = "start the owner, with this share_name and as this user, or wait longer";
+            return Err(fail!(why, NotFound, "nobody shares \"{name}\": {text}"));
+        }
+        socket::wait(&mut [], RETRY_MS);
+    }
+}
+
+/// Maps what was handed over.
+fn map(
+    os: &Os,
+    handed: &Handed,
+    number: u32,
+    why: &mut Why,
+) -> Result<(Attached, Facts), Status> {
+    let wrong = |why: &mut Why, what: &str| {
+        fail!(why, Unsupported, "{what} of the owner: it is another version of wavetrain")
+    };
+    let Handed { socket, owner, descriptors } = handed;
+    let [records, samples, page] = descriptors[..] else {
+        return Err(wrong(why, "the answer"));
+    };
+    let bytes = |fd: i32| match (os.stat)(fd) {
+        Ok(stat) if segment::is_sealed(fd) => stat.bytes,
+        _ => 0,
+    };
+    let (records_bytes, samples_bytes) = (bytes(records), bytes(samples));
+    if records_bytes < MEMORY_PAGE_BYTES || samples_bytes == 0 || bytes(page) < PAGE_BYTES {
+        return Err(wrong(why, "the memory"));
+    }
+    let mut maps = Maps { os, made: arrayvec::ArrayVec::new() };
+    let records = maps.add(records, records_bytes, false, why)?;
+    // SAFETY: a page is mapped there.
+    let facts = unsafe { Records::facts_at(records) };
+    let sizes = Sizes { consumers: facts.consumers, rows_bytes: facts.rows_bytes };
+    let is_fit = facts.magic == MAGIC
+        && facts.layout == LAYOUT
+        && (1..=CONSUMERS_MAX as u32).contains(&facts.consumers)
+        && number < facts.consumers
+        && facts.rows_bytes <= records_bytes
+        && sizes.bytes() == records_bytes
+        && facts.slot_bytes.checked_mul(facts.places) == Some(samples_bytes);
+    let order = match facts.order {
+        0 => Order::Round,
+        1 => Order::First,
+        2 => Order::All,
+        _ => return Err(wrong(why, "the order")),
+    };
+    if !is_fit {
+        return Err(wrong(why, "the sizes"));
+    }
+    let samples = maps.add(samples, samples_bytes, order != Order::All, why)?;
+    let page = maps.add(page, PAGE_BYTES, true, why)?;
+    maps.made.clear();
+    // SAFETY: both are mapped, in these sizes, until the loader gives them back.
+    let (records, page) = unsafe {
+        (Records::over(records, sizes, os.before_store), Page::over(page, os.before_store))
+    };
+    let attached = Attached {
+        records,
+        page,
+        samples,
+        number,
+        count: facts.consumers,
+        order,
+        socket: *socket,
+        owner: *owner,
+        watch: socket::watch_process(owner.process).unwrap_or(-1),
+        numbers: [const { AtomicU64::new(0) }; CONSUMERS_MAX],
+    };
+    Ok((attached, facts))
+}
+
+/// Mappings that go when a later one is refused.
+struct Maps<'a> {
+    os: &'a Os,
+    made: arrayvec::ArrayVec<Region, 3>,
+}
+
+impl Maps<'_> {
+    fn add(
+        &mut self,
+        fd: i32,
+        bytes: u64,
+        is_writable: bool,
+        why: &mut Why,
+    ) -> Result<Region, Status> {
+        let mapped = segment::map_segment(fd, bytes, is_writable);
+        let region = mapped.map_err(|errno| {
+            fail!(why, OutOfMemory, "mapping {bytes} bytes of the owner's: {errno}")
+        })?;
+        self.made.push(region);
+        Ok(region)
+    }
+}
+
+impl Drop for Maps<'_> {
+    fn drop(&mut self) {
+        self.made.iter().for_each(|region| (self.os.unmap)(region.start(), region.bytes()));
+    }
+}
+
+/// The settings of a consumer: batches as the owner's, and the least of everything else.
+fn settings_of(facts: &Facts, number: u32, why: &mut Why) -> Result<Settings, Status> {
+    let [first, ..] = &facts.fields;
+    let named = facts.fields.get(..facts.n_fields as usize).unwrap_or(&[]);
+    let mut config = Config {
+        samples_per_batch: facts.samples,
+        digest: facts.digest,
+        n_batch_slots: facts.slots,
+        pop_timeout_ns: facts.pop_timeout_ns,
+        thread_mode: THREADS_PUMP,
+        n_io_threads: 1,
+        n_decode_threads: 1,
+        max_chunk_uncompressed_bytes: 1,
+        max_read_op_bytes: 1,
+        host_buffer_waves: 2,
+        max_chunks_per_wave: 1,
+        metadata_io_concurrency: 1,
+        n_array_meta_cache: 1,
+        n_shard_index_cache: 1,
+        n_chunk_layout_cache: 1,
+        n_readers: 0,
+        ..Config::default()
+    };
+    match facts.n_fields {
+        0 => {
+            config.sample_rank = first.sample_rank;
+            config.sample_shape = first.sample_shape;
+            (config.dtype, config.dtype_bytes) = (first.dtype, first.dtype_bytes);
+        }
+        _ => config.fields = FieldTable::over(named),
+    }
+    let mut settings = settings_from_config(&config, 1, why)?;
+    settings.share.part = Part::Consumer;
+    settings.share.consumers = number;
+    (settings.lookahead_samples, settings.uri_pool_bytes) = (1, MEMORY_PAGE_BYTES);
+    let words = SlotRows::words(settings.slot_counts(), &settings.per_sample);
+    let is_alike = settings.slot_bytes == facts.slot_bytes
+        && 8 * words <= facts.rows_bytes
+        && facts.places <= u64::from(facts.slots)
+        && facts.n_fields <= FIELDS_MAX;
+    if !is_alike {
+        let text = "batches of the owner: it is another version of wavetrain";
+        return Err(fail!(why, Unsupported, "{text}"));
+    }
+    Ok(settings)
+}
+
+impl Engine {
+    /// Refuses a consumer what is the owner's.
+    pub fn refuse_consumer(&self) -> Result<(), Failure> {
+        let Some(attached) = &self.shared.attached else { return Ok(()) };
+        let process = attached.owner.process;
+        let calls = "push, flush, reset, pump, lend, read_into and forget";
+        let text = format_args!("{calls} are the owner's, process {process}: call them there");
+        Err(Failure::of(Status::Invalid, text))
+    }
+
+    /// The next entry of a consumer's list.
+    pub(super) fn pop_attached(
+        &self,
+        attached: &Attached,
+        deadline: u64,
+        timeout_ns: u64,
+        has_waited: &mut bool,
+    ) -> Result<Popped, Failure> {
+        loop {
+            {
+                let mut state = self.lock.lock();
+                if state.life == Life::Closing {
+                    return Err(Failure::shutdown());
+                }
+                match attached.take() {
+                    Some(What::Batch(batch)) => return self.receive(&mut state, &batch),
+                    Some(What::End) => return Ok(Popped::End),
+                    Some(What::Reset) => {
+                        state.sticky = None;
+                        return Ok(Popped::Reset);
+                    }
+                    Some(What::Error) => {
+                        let failure = attached.records.failure().unwrap_or_else(|| {
+                            let text = "the owner began anew";
+                            Failure::of(Status::Again, format_args!("{text}"))
+                        });
+                        state.sticky = Some(failure.clone());
+                        return Err(failure);
+                    }
+                    None => {}
+                }
+                if let Some(failure) = &state.sticky {
+                    return Err(failure.clone());
+                }
+            }
+            let is_late = timeout_ns == 0 || (self.shared.os.now_ns)() >= deadline;
+            if attached.is_owner_gone() {
+                // What it published before its end is still to be taken.
+                if attached.page.next() < attached.records.tail(attached.number) {
+                    continue;
+                }
+                return Err(self.owner_is_gone(attached));
+            }
+            if is_late {
+                let why = self.no_batch(attached);
+                return Ok(if timeout_ns == 0 { Popped::Again(why) } else { Popped::Starved(why) });
+            }
+            *has_waited = true;
+            self.lock.lock().waiters += 1;
+            attached.wait(self.shared.os, deadline);
+            let mut state = self.lock.lock();
+            state.waiters -= 1;
+            if state.life == Life::Closing && state.waiters == 0 {
+                state.wakes.all(crate::state::lock::Condition::Idle);
+            }
+        }
+    }
+
+    fn receive(
+        &self,
+        state: &mut crate::state::State,
+        batch: &Received,
+    ) -> Result<Popped, Failure> {
+        let config = &self.shared.settings.config;
+        let is_sound = batch.slot < state.slots.counts.batches()
+            && batch.place < config.n_batch_slots
+            && batch.samples <= config.samples_per_batch
+            && state.slots.state(BatchSlot(batch.slot)) == SlotState::Free;
+        if !is_sound {
+            let text = format_args!("the owner's list is damaged: {batch:?}");
+            let failure = Failure::of(Status::Internal, text);
+            state.sticky = Some(failure.clone());
+            return Err(failure);
+        }
+        let token = state.slots.receive(batch, (self.shared.os.now_ns)());
+        self.shared.stats.batches_emitted.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+        Ok(Popped::Batch(token))
+    }
+
+    fn owner_is_gone(&self, attached: &Attached) -> Failure {
+        let (name, process) = (self.shared.settings.share.name.as_str(), attached.owner.process);
+        let end = if attached.records.is_closed() { "has closed" } else { "has ended" };
+        let text = "close this one, and attach again once it shares anew";
+        Failure::of(
+            Status::Shutdown,
+            format_args!("the owner of \"{name}\" (process {process}) {end}: {text}"),
+        )
+    }
+
+    fn no_batch(&self, attached: &Attached) -> Why {
+        let mut why = Why::new();
+        let (number, process) = (attached.number, attached.owner.process);
+        fail!(why, Starved, "the owner (process {process}) has no batch for consumer {number}");
+        let all = u64::MAX >> (u64::BITS - attached.count);
+        write_numbers(&mut why, all & !attached.records.attached());
+        why
+    }
+
+    /// What the pop of an owner is that takes no batches itself: the end of the stream, once
+    /// consumers have taken all of it.
+    pub(super) fn pop_owner(&self, deadline: u64, timeout_ns: u64) -> Result<Popped, Failure> {
+        let mut state = self.lock.lock();
+        loop {
+            if let Some(failure) = self.refusal(&state) {
+                return match failure.status {
+                    Status::Again => Ok(Popped::Again(failure.text)),
+                    _ => Err(failure),
+                };
+            }
+            if state.consumers.has_ended() && state.consumers.have_taken_all() {
+                return Ok(Popped::End);
+            }
+            let is_late = timeout_ns == 0 || (self.shared.os.now_ns)() >= deadline;
+            if is_late {
+                let why = crate::engine::ways_out::starved_text(&state, self.shared);
+                return Ok(if timeout_ns == 0 { Popped::Again(why) } else { Popped::Starved(why) });
+            }
+            state = self.wait_or_help(state, crate::state::lock::Condition::Batch, deadline);
+        }
+    }
+}
+
+const _: () = assert!(ENTRIES as usize >= 2 * CONSUMERS_MAX);

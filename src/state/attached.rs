@@ -1,0 +1,122 @@
+//! What a consumer has of the loader that another process opened.
+//!
+//! In: the memory that it was handed, a socket. Out: the entries of its list, in their order; slots
+//! that it gives back. The owner's death is found by the socket, and by the process where the
+//! kernel shows it, because a forked child keeps a socket open.
+
+use crate::base::arena::Region;
+use crate::base::limits::CONSUMERS_MAX;
+use crate::batch::shared::{Order, Page, Records, What};
+use crate::os::socket::{self, Peer, Watched};
+use crate::os::{Os, futex};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::SeqCst;
+
+/// How long a consumer sleeps before it looks whether its owner lives.
+const LOOK_NS: u64 = 200_000_000;
+
+/// What a consumer sends: one byte.
+pub const CALL: u8 = 1;
+/// It closes, and takes nothing any more.
+pub const LEAVE: u8 = 2;
+
+/// See the module.
+pub struct Attached {
+    /// What the owner writes.
+    pub records: Records,
+    /// What this consumer writes.
+    pub page: Page,
+    /// The samples of all slots.
+    pub samples: Region,
+    /// This consumer.
+    pub number: u32,
+    /// Consumers.
+    pub count: u32,
+    /// The order in which they get batches.
+    pub order: Order,
+    /// Leads to the owner.
+    pub socket: i32,
+    /// The owner.
+    pub owner: Peer,
+    /// Can be read once the owner's process has ended; less than 0: the kernel shows none.
+    pub watch: i32,
+    /// By slot: the number of the entry whose batch it has.
+    pub numbers: [AtomicU64; CONSUMERS_MAX],
+}
+
+impl Attached {
+    /// The next entry of the list, which is this consumer's from then on.
+    pub fn take(&self) -> Option<What> {
+        // Ends: each turn another call, or the owner, has moved on.
+        loop {
+            let number = self.page.next();
+            if number >= self.records.tail(self.number) {
+                return None;
+            }
+            let what = self.records.read(self.number, number);
+            if !self.page.pass(number, number + 1) {
+                continue;
+            }
+            if let Some(What::Batch(batch)) = what {
+                self.numbers[batch.slot as usize % CONSUMERS_MAX].store(number, SeqCst);
+            }
+            // The owner wants to know: whoever pops first gets the next one.
+            if self.order == Order::First || !matches!(what, Some(What::Batch(_))) {
+                self.call();
+            }
+            return what;
+        }
+    }
+
+    /// Gives the batch of a slot back.
+    pub fn give_back(&self, slot: u32) {
+        self.page.release(slot, self.numbers[slot as usize % CONSUMERS_MAX].load(SeqCst));
+        self.call();
+    }
+
+    /// Calls the owner's thread if it sleeps. If the socket is full it was called.
+    fn call(&self) {
+        if self.records.owner_sleeps() {
+            let _ = socket::send(self.socket, &[CALL], &[]);
+        }
+    }
+
+    /// Tells the owner that this consumer takes nothing any more.
+    pub fn leave(&self) {
+        let _ = socket::send(self.socket, &[LEAVE], &[]);
+        futex::wake(self.records.signal(self.number));
+    }
+
+    /// Whether the owner is gone: its loader is closed, or its process has ended.
+    pub fn is_owner_gone(&self) -> bool {
+        let mut both = [socket::watched(self.socket), socket::watched(self.watch)];
+        socket::wait(&mut both, 0);
+        let [ended, process] = both.map(|one: Watched| socket::is_ready(&one));
+        self.records.is_closed() || ended || process
+    }
+
+    /// Sleeps until the list has more, until the deadline, or for as long as a look at the owner
+    /// may be late.
+    pub fn wait(&self, os: &Os, deadline_ns: u64) {
+        let word = self.records.signal(self.number);
+        let seen = word.load(SeqCst);
+        self.page.set_waiting(true);
+        if self.page.next() >= self.records.tail(self.number) && !self.records.is_closed() {
+            if self.order == Order::First {
+                self.call();
+            }
+            futex::wait(word, seen, deadline_ns.min((os.now_ns)().saturating_add(LOOK_NS)));
+        }
+        self.page.set_waiting(false);
+    }
+
+    /// Gives up what it was handed.
+    pub fn end(&self, os: &Os) {
+        for fd in [self.socket, self.watch].into_iter().filter(|fd| *fd >= 0) {
+            (os.close)(fd);
+        }
+        for region in [self.records.region(), self.page.region(), self.samples] {
+            (os.unmap)(region.start(), region.bytes());
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What each consumer gets, with each order.
+
+use crate::common::drive::PATIENCE_NS;
+use crate::world::*;
+use std::thread;
+use std::time::Duration;
+use wavetrain::config::{Config, SHARE_ALL, SHARE_FIRST, SHARE_ROUND};
+use wavetrain::loader::{Loader, Pop};
+
+fn tags_of(batch: u64) -> Vec<u64> {
+    let first = batch * SAMPLES as u64;
+    (first..first + SAMPLES as u64).collect()
+}
+
+fn owner(name: &str, order: u32, consumers: u32) -> Loader {
+    let config = Config { share_order: order, ..config() };
+    Loader::open_shared(&config, name, consumers).unwrap()
+}
+
+/// Runs epochs of `batches` batches; what each consumer got in each of them.
+fn epochs(test: &str, order: u32, consumers: u32, batches: u64) -> Vec<Vec<Vec<(u64, Vec<u64>)>>> {
+    let (cube, name) = (cube(test), own_name(test));
+    let owner = owner(&name, order, consumers);
+    thread::scope(|scope| {
+        let takers: Vec<_> = (0..consumers)
+            .map(|number| {
+                let name = &name;
+                scope.spawn(move || {
+                    let consumer = attach(name, number);
+                    let got = vec![epoch(&consumer), epoch(&consumer)];
+                    close(consumer);
+                    got
+                })
+            })
+            .collect();
+        for _ in 0..2 {
+            push(&owner, &cube, 0..batches * SAMPLES as u64);
+            owner.flush().unwrap();
+            assert!(matches!(owner.pop(PATIENCE_NS).unwrap(), Pop::End));
+        }
+        let got = takers.into_iter().map(|taker| taker.join().unwrap()).collect();
+        close(owner);
+        got
+    })
+}
+
+#[test]
+fn round_deals_batches_in_turn() {
+    for (number, epochs) in epochs("round", SHARE_ROUND, 3, 31).iter().enumerate() {
+        let mine = (0..62).filter(|batch| batch % 3 == number as u64);
+        let mine: Vec<_> = mine.map(|batch| (batch, tags_of(batch % 31))).collect();
+        assert_eq!(epochs.concat(), mine);
+        assert!(epochs[0].iter().all(|(batch, _)| *batch < 31));
+    }
+}
+
+#[test]
+fn first_gives_each_batch_once() {
+    let got = epochs("first", SHARE_FIRST, 3, 31);
+    for epoch in 0..2 {
+        let mut all: Vec<_> = got.iter().flat_map(|epochs| epochs[epoch].clone()).collect();
+        all.sort();
+        let first = epoch as u64 * 31;
+        let want: Vec<_> = (0..31).map(|batch| (first + batch, tags_of(batch))).collect();
+        assert_eq!(all, want);
+    }
+}
+
+#[test]
+fn all_give_each_batch_to_each() {
+    for epochs in epochs("all", SHARE_ALL, 3, 31) {
+        let all: Vec<_> = (0..62).map(|batch| (batch, tags_of(batch % 31))).collect();
+        assert_eq!(epochs.concat(), all);
+    }
+}
+
+#[test]
+fn an_idle_consumer_leaves_its_batch_to_one_who_waits() {
+    let (cube, name) = (cube("idle"), own_name("idle"));
+    let owner = owner(&name, SHARE_FIRST, 2);
+    let (idle, busy) = (attach(&name, 0), attach(&name, 1));
+    push(&owner, &cube, 0..20);
+    owner.flush().unwrap();
+    let got = epoch(&busy);
+    assert_eq!(got.len(), 10, "{got:?}");
+    assert_eq!(next(&idle), Got::End);
+    [idle, busy, owner].into_iter().for_each(close);
+}
+
+#[test]
+fn batches_are_those_of_a_private_loader_digests_too() {
+    let (cube, name) = (cube("digests"), own_name("digests"));
+    let private = Loader::open(&config()).unwrap();
+    let shared = owner(&name, SHARE_ALL, 1);
+    let consumer = attach(&name, 0);
+    for loader in [&private, &shared] {
+        push(loader, &cube, 0..7);
+        loader.flush().unwrap();
+    }
+    for _ in 0..4 {
+        let (Pop::Batch(one), Pop::Batch(two)) =
+            (private.pop(PATIENCE_NS).unwrap(), consumer.pop(PATIENCE_NS).unwrap())
+        else {
+            panic!("no batch");
+        };
+        assert_eq!((one.data(), one.tags()), (two.data(), two.tags()));
+        assert_eq!((one.digests(), one.digest()), (two.digests(), two.digest()));
+        assert_eq!(one.filled_shape(), two.filled_shape());
+        assert_eq!((one.shape(), one.batch_id()), (two.shape(), two.batch_id()));
+    }
+    assert_eq!(next(&consumer), Got::End);
+    [private, consumer, shared].into_iter().for_each(close);
+}
+
+#[test]
+fn the_owner_takes_batches_as_consumer_0() {
+    let (cube, name) = (cube("owner"), own_name("owner"));
+    let config = Config { share_owner: 1, ..config() };
+    let owner = Loader::open_shared(&config, &name, 2).unwrap();
+    let other = attach(&name, 1);
+    push(&owner, &cube, 0..8);
+    owner.flush().unwrap();
+    let own = epoch(&owner);
+    assert_eq!(own, [(0, tags_of(0)), (2, tags_of(2))]);
+    assert_eq!(epoch(&other), [(1, tags_of(1)), (3, tags_of(3))]);
+    push(&owner, &cube, 0..4);
+    let Pop::Batch(held) = owner.pop(PATIENCE_NS).unwrap() else { panic!("no batch") };
+    assert_eq!(check(&held), (4, tags_of(0)));
+    drop(held);
+    [other, owner].into_iter().for_each(close);
+}
+
+#[test]
+fn a_reset_drops_what_was_not_taken_and_is_told_once() {
+    for order in [SHARE_ROUND, SHARE_FIRST, SHARE_ALL] {
+        let (cube, name) = (cube("reset"), own_name("reset"));
+        let owner = owner(&name, order, 2);
+        let consumers = [attach(&name, 0), attach(&name, 1)];
+        push(&owner, &cube, 0..8);
+        let Pop::Batch(held) = consumers[0].pop(PATIENCE_NS).unwrap() else { panic!("no batch") };
+        assert_eq!(check(&held), (0, tags_of(0)));
+        owner.reset().unwrap();
+        assert_eq!(check(&held), (0, tags_of(0)));
+        assert!(consumers.iter().all(|consumer| next(consumer) == Got::Reset));
+        push(&owner, &cube, 40..48);
+        owner.flush().unwrap();
+        let mut got: Vec<_> = thread::scope(|scope| {
+            let all = consumers.each_ref().map(|consumer| scope.spawn(|| epoch(consumer)));
+            all.into_iter().flat_map(|taker| taker.join().unwrap()).collect()
+        });
+        got.sort();
+        got.dedup();
+        let want: Vec<_> = (0..4).map(|batch| (batch, tags_of(20 + batch))).collect();
+        assert_eq!(got, want);
+        drop(held);
+        consumers.into_iter().for_each(close);
+        close(owner);
+    }
+}
+
+#[test]
+fn a_failing_batch_ends_the_list_of_all_until_a_reset() {
+    let (cube, name) = (cube("failing"), own_name("failing"));
+    let owner = owner(&name, SHARE_ROUND, 2);
+    let consumers = [attach(&name, 0), attach(&name, 1)];
+    push(&owner, &cube, 0..4);
+    push(&owner, &cube.with_file_name("absent"), 4..6);
+    push(&owner, &cube, 6..8);
+    for (number, consumer) in consumers.iter().enumerate() {
+        assert_eq!(next(consumer), Got::Batch(number as u64, tags_of(number as u64)));
+        let failure = consumer.pop(PATIENCE_NS).err().unwrap();
+        assert_eq!((failure.status, failure.tag), (wavetrain::status::Status::NotFound, 4));
+        assert!(failure.text.as_str().contains("absent"), "{failure}");
+        assert_eq!(next(consumer), Got::Failed(wavetrain::status::Status::NotFound));
+    }
+    owner.reset().unwrap();
+    push(&owner, &cube, 0..4);
+    for (number, consumer) in consumers.iter().enumerate() {
+        assert_eq!(next(consumer), Got::Reset);
+        assert_eq!(next(consumer), Got::Batch(number as u64, tags_of(number as u64)));
+    }
+    consumers.into_iter().for_each(close);
+    close(owner);
+}
+
+#[test]
+fn held_batches_stall_their_slots_alone_and_close_waits_for_them() {
+    let (cube, name) = (cube("held"), own_name("held"));
+    let owner = owner(&name, SHARE_ROUND, 2);
+    let (slow, quick) = (attach(&name, 0), attach(&name, 1));
+    push(&owner, &cube, 0..60);
+    let Pop::Batch(held) = slow.pop(PATIENCE_NS).unwrap() else { panic!("no batch") };
+    assert_eq!(next(&quick), Got::Batch(1, tags_of(1)));
+    assert_eq!(next(&quick), Got::Batch(3, tags_of(3)));
+    thread::sleep(Duration::from_millis(20));
+    drop(held);
+    [slow, quick, owner].into_iter().for_each(close);
+}
