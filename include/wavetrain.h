@@ -268,6 +268,7 @@ enum {
     WAVETRAIN_AGAIN = 1,          /* nothing was waited for, or push found no room: try again */
     WAVETRAIN_STARVED = 2,        /* the timeout of pop ran out; a later pop gets the same batch */
     WAVETRAIN_END = 3,            /* flushed, and every batch popped */
+    WAVETRAIN_RESET = 4,          /* of a consumer (wavetrain_node.h): the owner began anew */
     /* Errors. */
     WAVETRAIN_INVALID = -1,       /* an argument or a config field is wrong; the text names it */
     WAVETRAIN_NOT_FOUND = -2,     /* no such array, or a group; or a chunk, if that is an error */
@@ -374,6 +375,7 @@ typedef struct wavetrain_memory {
     uint32_t threads;      /* threads that open will start */
     uint32_t line_count;
     wavetrain_memory_line lines[WAVETRAIN_MEMORY_LINES];
+    uint64_t shared_bytes; /* host memory that processes share; 0 without share_name */
 } wavetrain_memory;
 
 /* What a box reads: kind. */
@@ -845,7 +847,8 @@ typedef struct wavetrain_stats_view {
     uint32_t reserved2;             /* 0 */
     uint64_t files_changed; /* files, documents and folders that had another version at the first
                                 touch of a batch, so that what was cached of them was forgotten */
-    uint64_t batches_lost;          /* not built yet: 0 */
+    uint64_t batches_lost;          /* of consumers that were lost: popped by one that ended, or
+                                       left in its list; see wavetrain_node.h */
     uint64_t mapped_bytes;          /* bytes of files that are mapped now */
     uint64_t bytes_copied_out;      /* of batches, by copies of the library's: copy_to of Rust */
     /* Synthetic metadata latency. Not built yet: 0. */
@@ -1231,14 +1234,15 @@ enum {
     WAVETRAIN_DECODE_FORCE32 = 0x7FFFFFFF
 };
 
-/* on_consumer_lost, not built yet: what a consumer that ends without a close means */
+/* on_consumer_lost: what a consumer means that ends without a close, closes while batches wait for
+ * it, or does not attach in time; see wavetrain_node.h */
 enum {
     WAVETRAIN_LOST_FAIL = 0, /* the stream ends for all */
-    WAVETRAIN_LOST_SKIP = 1, /* its batches are dropped and counted */
+    WAVETRAIN_LOST_SKIP = 1, /* its batches are dropped, and counted as stats.batches_lost */
     WAVETRAIN_LOST_FORCE32 = 0x7FFFFFFF
 };
 
-/* share_order, not built yet: which consumer gets which batch */
+/* share_order: which consumer gets which batch */
 enum {
     WAVETRAIN_SHARE_ROUND = 0, /* batch k is for consumer k modulo their number */
     WAVETRAIN_SHARE_FIRST = 1, /* a batch is for the consumer that pops first */
@@ -1331,7 +1335,8 @@ typedef struct wavetrain_config {
      * 4,096. Their arrays are looked up ahead. Up to 1,048,576. [0] */
     uint32_t lookahead_samples;
     /* Batches that are filled, ready or held at a time. Chunks of later ones are read as well
-     * while reads have to be waited for. 1 to 64. [3] */
+     * while reads have to be waited for. With share_name the default stands for 2 for each
+     * consumer and 1, at most 64. 1 to 64. [3] */
     uint32_t n_batch_slots;
     /* Largest decoded chunk: a larger one is BUDGET at pop, unless nothing compresses or checks
      * it, so that only parts of it are read. 1 to 2 GiB. [16 MiB] */
@@ -1456,8 +1461,7 @@ typedef struct wavetrain_config {
      * system's, and no part of a budget. [0] */
     uint32_t map_uncompressed;
 
-    /* Not built yet, but for map_bytes_max, n_readers and lent_slots: another value than the
-     * default is UNSUPPORTED by name. */
+    /* Of what is not built yet another value than the default is UNSUPPORTED by name. */
     uint32_t saturate; /* 1: casts to integers clamp and truncate; NaN is 0. Not built yet. [0] */
     /* Address space for mapped files, taken at open if map_uncompressed = 1: windows of 1 GiB,
      * which pass to other files by last use. 1 GiB to 65536 GiB. [64 GiB] */
@@ -1474,15 +1478,20 @@ typedef struct wavetrain_config {
     /* 1: open is OUT_OF_MEMORY for a budget beyond what the system allots. Not built yet:
      * nothing is checked. [1] */
     uint32_t check_memory;
-    /* WAVETRAIN_LOST_: the effect of a consumer that is lost. Not built yet. [FAIL] */
+    /* WAVETRAIN_LOST_: the effect of a consumer that ends without a close, closes while batches
+     * for it are left, or does not attach in time. [FAIL] */
     uint32_t on_consumer_lost;
-    const char *share_name; /* Name under which other processes attach. Not built yet. [none] */
-    uint32_t share_consumers; /* Processes that attach, 1 to 64. Not built yet. [0] */
-    /* WAVETRAIN_SHARE_: which consumer gets which batch. Not built yet. [ROUND] */
-    uint32_t share_order;
-    uint32_t share_owner; /* 1: the owner pops as consumer 0. Not built yet. [0] */
+    /* Name under which other processes attach (wavetrain_node.h), read during the call alone:
+     * letters, digits, '-', '_' and '.', one of this user's on this machine; with '/' the path
+     * of a socket. NULL: batches are this process's alone. [none] */
+    const char *share_name;
+    uint32_t share_consumers; /* Processes that attach, 1 to 64 with share_name. [0] */
+    uint32_t share_order; /* WAVETRAIN_SHARE_: which consumer gets which batch. [ROUND] */
+    /* 1: the owner pops as consumer 0; 0: its pop gives no batch, and is END once consumers have
+     * taken all there was. [0] */
+    uint32_t share_owner;
     uint32_t reserved4; /* Always 0. */
-    /* A consumer that has not attached by then is lost. Not built yet. [60 s] */
+    /* A consumer that has not attached by then, counted from open, is lost. [60 s] */
     uint64_t attach_timeout_ns;
     /* Bits of the CPUs that threads may use; NULL: those of the thread that opens. Not built
      * yet. [none] */

@@ -46,6 +46,7 @@
 #define WAVETRAIN_HPP
 
 #include "wavetrain.h"
+#include "wavetrain_node.h"
 
 #include <atomic>
 #include <cstddef>
@@ -64,7 +65,7 @@ class [[nodiscard]] status {
 public:
     constexpr status(wavetrain_status value = WAVETRAIN_OK) noexcept : value_(value) {}
     constexpr bool ok() const noexcept { return value_ == WAVETRAIN_OK; }
-    constexpr bool not_now() const noexcept { return value_ > 0; } /* AGAIN, STARVED, END */
+    constexpr bool not_now() const noexcept { return value_ > 0; } /* AGAIN, STARVED, END, RESET */
     constexpr bool failed() const noexcept { return value_ < 0; }
     constexpr explicit operator bool() const noexcept { return ok(); }
     constexpr wavetrain_status value() const noexcept { return value_; }
@@ -995,6 +996,16 @@ public:
         const status result = wavetrain_open(&settings, &opened, why);
         if (result)
             out = adopt(opened);
+        return result;
+    }
+    /* wavetrain_attach: takes the batches of the loader that shares this name. */
+    static status attach(const char *share_name, std::uint32_t consumer, std::uint64_t timeout_ns,
+                         loader &out, error *why = nullptr) noexcept {
+        wavetrain_loader attached = 0;
+        close_kept();
+        const status result = wavetrain_attach(share_name, consumer, timeout_ns, &attached, why);
+        if (result)
+            out = adopt(attached);
         return result;
     }
     /* Takes over a handle from wavetrain.h. */

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = ("wavetrain.h", "wavetrain_epoch.h", "wavetrain_recipes.h")
+NAMES = ("wavetrain.h", "wavetrain_epoch.h", "wavetrain_recipes.h", "wavetrain_node.h")
 HEADERS = [ROOT / "include" / name for name in NAMES]
 TARGET = ROOT / "python/wavetrain/_native.py"
 

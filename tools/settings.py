@@ -31,6 +31,7 @@ TYPES = {
     "*const c_char": "const char *",
     "*const u64": "const uint64_t *",
     "DriverPath": "const char *",
+    "ShareName": "const char *",
     "MetadataLatency": "wavetrain_metadata_latency",
 }
 

@@ -32,6 +32,7 @@ OK = 0
 AGAIN = 1
 STARVED = 2
 END = 3
+RESET = 4
 INVALID = -1
 NOT_FOUND = -2
 DTYPE = -3
@@ -244,6 +245,7 @@ class Memory(Structure):
     threads: int
     line_count: int
     lines: Array[MemoryLine]
+    shared_bytes: int
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -255,6 +257,7 @@ class Memory(Structure):
         ("threads", c_uint32),
         ("line_count", c_uint32),
         ("lines", MemoryLine * MEMORY_LINES),
+        ("shared_bytes", c_uint64),
     ]
 
 
@@ -1473,6 +1476,7 @@ FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("wavetrain_recipe_random_erase", c_int32, [c_void_p, c_uint64, c_char_p, c_float, c_void_p, c_void_p, c_void_p, c_uint32]),
     ("wavetrain_recipe_key", c_uint64, [c_uint64, c_uint64, c_char_p]),
     ("wavetrain_recipe_text", c_char_p, [c_int32]),
+    ("wavetrain_attach", c_int32, [c_char_p, c_uint32, c_uint64, c_void_p, c_void_p]),
 ]
 
 

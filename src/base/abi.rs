@@ -254,6 +254,8 @@ c_structs! {
         line_count: u32,
         /// Where the bytes go.
         lines: [MemoryLine; MEMORY_LINES],
+        /// Bytes of host memory that processes share.
+        shared_bytes: u64,
     }
 
     /// One field's box: `wavetrain_box`.

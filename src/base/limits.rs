@@ -36,6 +36,11 @@ pub const ENTRY_PATH_BYTES: usize = 1024;
 /// Most processes that take batches of one loader: sets of them are bits of a word.
 pub const CONSUMERS_MAX: usize = 64;
 
+/// Longest name under which batches are shared, and longest path: a socket's address has 108 bytes,
+/// of which a name leaves some to the number of the user.
+pub const SHARE_NAME_BYTES_MAX: usize = 80;
+pub const SOCKET_PATH_BYTES_MAX: usize = 107;
+
 /// Most numbered files of all arrays.
 pub const PARTS_MAX: u32 = 1 << 24;
 

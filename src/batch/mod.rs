@@ -6,6 +6,7 @@ pub mod exports;
 pub mod pieces;
 mod places;
 mod readers;
+pub mod received;
 pub mod record;
 pub mod shared;
 pub mod slots;

@@ -16,6 +16,7 @@ use crate::base::bill::Item;
 use crate::base::indexes::BatchSlot;
 use crate::base::limits::{FIELDS_MAX, TENSORS_PER_SLOT};
 use crate::batch::pieces::Progress;
+use crate::batch::shared::Records;
 use core::mem::offset_of;
 use core::ops::Range;
 use static_assertions::const_assert;
@@ -201,6 +202,17 @@ pub enum Elsewhere {
     Counted,
     /// There.
     At(Table<u64>),
+}
+
+impl Elsewhere {
+    /// Where the rows are of a loader whose batches processes share, or share not.
+    pub fn of(is_shared: bool, records: Option<Records>) -> Elsewhere {
+        match records {
+            Some(records) => Elsewhere::At(records.rows()),
+            None if is_shared => Elsewhere::Counted,
+            None => Elsewhere::No,
+        }
+    }
 }
 
 /// The rows of all slots.

@@ -32,25 +32,10 @@ use crate::base::indexes::BatchSlot;
 use crate::base::limits::TENSORS_PER_SLOT;
 use crate::base::status::{Failure, Status};
 use crate::batch::places::Loan;
-pub use crate::batch::record::{PerSample, SlotCounts, SlotState};
 use crate::batch::record::{Elsewhere, SlotRecord, SlotRows};
+pub use crate::batch::record::{PerSample, SlotCounts, SlotState};
 use crate::records::{BoxRecord, Destination, Fed};
 use core::ops::Range;
-
-/// A batch that another process filled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Received {
-    /// The slot of its rows.
-    pub slot: u32,
-    /// The slot of its samples.
-    pub place: u32,
-    /// Its number.
-    pub batch_id: u64,
-    /// Samples.
-    pub samples: u32,
-    /// Those of them that failed.
-    pub failed: u32,
-}
 
 /// See the module.
 pub struct Slots {
@@ -370,19 +355,8 @@ impl Slots {
         self.batches().iter().position(waiting).map(|at| BatchSlot(at as u32))
     }
 
-    /// Takes a batch that another process filled; its token.
-    pub fn receive(&mut self, batch: &Received, now_ns: u64) -> u64 {
-        let (slot, place) = (BatchSlot(batch.slot), u64::from(batch.place));
-        let entry = self.go(slot, SlotState::Free, SlotState::Held);
-        (entry.batch_id, entry.popped_ns) = (batch.batch_id, now_ns);
-        (entry.sample_count, entry.failed_samples) = (batch.samples, batch.failed);
-        self.free_places &= !(1 << place);
-        self.rows.set_place(slot, place);
-        self.token(slot)
-    }
-
     /// A token for a batch that is handed out.
-    fn token(&mut self, slot: BatchSlot) -> u64 {
+    pub(super) fn token(&mut self, slot: BatchSlot) -> u64 {
         let entry = &mut self.slots[slot.at()];
         entry.generation = entry.generation.wrapping_add(1).max(1);
         let generation = u64::from(entry.generation);

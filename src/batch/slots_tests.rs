@@ -289,7 +289,7 @@ fn the_rows_of_slots_share_no_byte() {
         fields: 2,
     };
     let counts = SlotCounts { places: 3, early: 0, readers: 0, is_all_lent: false, samples: 3 };
-    let rows = SlotRows::carve(&mut Carver::leaked(1 << 12), counts, &per_sample);
+    let rows = SlotRows::carve(&mut Carver::leaked(1 << 12), counts, &per_sample, Elsewhere::No);
     let words = |slot: u32| {
         let slot = BatchSlot(slot);
         let [first, second] = [0, 1].map(|field| rows.digests(slot, field));

@@ -4,45 +4,37 @@
 //! In: a name, a number, what the owner answers. Out: settings as the owner's are, as far as
 //! batches show them, and the next batch. Whatever the owner sends is checked as any file is.
 
-use crate::base::arena::Region;
+use crate::base::indexes::BatchSlot;
 use crate::base::limits::{CONSUMERS_MAX, FIELDS_MAX, MEMORY_PAGE_BYTES};
 use crate::base::status::{Failure, Status, Why};
+use crate::batch::received::Received;
 use crate::batch::record::SlotRows;
-use crate::batch::shared::{
-    ENTRIES, Facts, LAYOUT, MAGIC, Order, PAGE_BYTES, Page, Records, Sizes, What,
-};
-use crate::batch::slots::{Received, SlotState};
-use crate::base::indexes::BatchSlot;
+use crate::batch::shared::{ENTRIES, Facts, What};
+use crate::batch::slots::SlotState;
 use crate::engine::Engine;
 use crate::engine::calls::Popped;
-use crate::engine::share::{Answer, Hello, bytes_of, message_of, write_numbers};
+use crate::engine::hello::{ANSWER_BYTES, hello, status_in};
+use crate::engine::segments::{Handed, map};
+use crate::engine::ways_out::{starved_text, write_unattached};
 use crate::fail;
-use crate::os::socket::{self, Descriptors, Peer};
-use crate::os::{Errno, Os, segment};
+use crate::os::socket::{self, Peer};
+use crate::os::{Errno, Os};
 use crate::setup::config::{Config, FieldTable, THREADS_PUMP};
 use crate::setup::settings::{Settings, settings_from_config};
 use crate::setup::share::{Part, socket_name};
-use crate::state::Life;
-use crate::state::attached::Attached;
-use core::sync::atomic::AtomicU64;
+pub use crate::state::attached::Attached;
+use crate::state::lock::Condition;
+use crate::state::{Life, State};
+use core::sync::atomic::Ordering::Relaxed;
 
 /// How often a consumer looks for an owner that is not there yet.
 const RETRY_MS: i32 = 5;
 /// How long an owner may take to answer, at the least.
 const ANSWER_NS: u64 = 2_000_000_000;
 
-/// What was handed over, before it was checked.
-struct Handed {
-    socket: i32,
-    owner: Peer,
-    descriptors: Descriptors,
-}
-
-impl Handed {
-    fn close(&self, os: &Os) {
-        (os.close)(self.socket);
-        self.descriptors.iter().for_each(|fd| (os.close)(*fd));
-    }
+fn close_all(os: &Os, handed: &Handed) {
+    (os.close)(handed.socket);
+    handed.descriptors.iter().for_each(|fd| (os.close)(*fd));
 }
 
 /// Attaches as consumer `number`, once somebody has the name, until the deadline.
@@ -88,10 +80,9 @@ fn hand_over(
         let user = owner.user;
         return Err(fail!(why, Invalid, "\"{name}\" is shared by another user: {user}"));
     }
-    let hello = Hello { magic: MAGIC, layout: LAYOUT, number };
-    socket::send(socket, bytes_of(&hello), &[]).map_err(|errno| refuse(why, errno))?;
+    socket::send(socket, &hello(number), &[]).map_err(|errno| refuse(why, errno))?;
     let deadline = deadline.max((os.now_ns)().saturating_add(ANSWER_NS));
-    let mut bytes = [0; size_of::<Answer>()];
+    let mut bytes = [0; ANSWER_BYTES];
     let (got, descriptors) = loop {
         match socket::receive(socket, &mut bytes) {
             Ok(received) => break received,
@@ -102,20 +93,16 @@ fn hand_over(
         }
     };
     let handed = Handed { socket, owner, descriptors };
-    let answer = message_of::<Answer>(&bytes[..got]).filter(|answer| answer.magic == MAGIC);
-    let Some(answer) = answer else {
-        handed.close(os);
+    let Some((status, text)) = status_in(&bytes[..got]) else {
+        close_all(os, &handed);
         let process = owner.process;
         let text = "has closed, or is another version of wavetrain";
         return Err(fail!(why, Unsupported, "the owner of \"{name}\" (process {process}) {text}"));
     };
-    if answer.status == 0 {
+    if status == Status::Ok {
         return Ok(handed);
     }
-    handed.close(os);
-    let status = Status::from_code(answer.status).unwrap_or(Status::Internal);
-    let text = &answer.text[..(answer.text_bytes as usize).min(answer.text.len())];
-    let text = core::str::from_utf8(text).unwrap_or("the owner refused");
+    close_all(os, &handed);
     Err(why.fail(status, format_args!("attaching to \"{name}\": {text}")))
 }
 
@@ -131,10 +118,8 @@ fn find_owner(os: &Os, name: &str, deadline: u64, why: &mut Why) -> Result<(i32,
             },
             Err(errno) => errno,
         };
-        let is_absent = matches!(
-            errno,
-            Errno(libc::ECONNREFUSED | libc::ENOENT | libc::EAGAIN | libc::EINTR)
-        );
+        let is_absent =
+            matches!(errno, Errno(libc::ECONNREFUSED | libc::ENOENT | libc::EAGAIN | libc::EINTR));
         if !is_absent {
             return Err(fail!(why, Io, "attaching to \"{name}\": {errno}"));
         }
@@ -143,100 +128,6 @@ fn find_owner(os: &Os, name: &str, deadline: u64, why: &mut Why) -> Result<(i32,
             return Err(fail!(why, NotFound, "nobody shares \"{name}\": {text}"));
         }
         socket::wait(&mut [], RETRY_MS);
-    }
-}
-
-/// Maps what was handed over.
-fn map(
-    os: &Os,
-    handed: &Handed,
-    number: u32,
-    why: &mut Why,
-) -> Result<(Attached, Facts), Status> {
-    let wrong = |why: &mut Why, what: &str| {
-        fail!(why, Unsupported, "{what} of the owner: it is another version of wavetrain")
-    };
-    let Handed { socket, owner, descriptors } = handed;
-    let [records, samples, page] = descriptors[..] else {
-        return Err(wrong(why, "the answer"));
-    };
-    let bytes = |fd: i32| match (os.stat)(fd) {
-        Ok(stat) if segment::is_sealed(fd) => stat.bytes,
-        _ => 0,
-    };
-    let (records_bytes, samples_bytes) = (bytes(records), bytes(samples));
-    if records_bytes < MEMORY_PAGE_BYTES || samples_bytes == 0 || bytes(page) < PAGE_BYTES {
-        return Err(wrong(why, "the memory"));
-    }
-    let mut maps = Maps { os, made: arrayvec::ArrayVec::new() };
-    let records = maps.add(records, records_bytes, false, why)?;
-    // SAFETY: a page is mapped there.
-    let facts = unsafe { Records::facts_at(records) };
-    let sizes = Sizes { consumers: facts.consumers, rows_bytes: facts.rows_bytes };
-    let is_fit = facts.magic == MAGIC
-        && facts.layout == LAYOUT
-        && (1..=CONSUMERS_MAX as u32).contains(&facts.consumers)
-        && number < facts.consumers
-        && facts.rows_bytes <= records_bytes
-        && sizes.bytes() == records_bytes
-        && facts.slot_bytes.checked_mul(facts.places) == Some(samples_bytes);
-    let order = match facts.order {
-        0 => Order::Round,
-        1 => Order::First,
-        2 => Order::All,
-        _ => return Err(wrong(why, "the order")),
-    };
-    if !is_fit {
-        return Err(wrong(why, "the sizes"));
-    }
-    let samples = maps.add(samples, samples_bytes, order != Order::All, why)?;
-    let page = maps.add(page, PAGE_BYTES, true, why)?;
-    maps.made.clear();
-    // SAFETY: both are mapped, in these sizes, until the loader gives them back.
-    let (records, page) = unsafe {
-        (Records::over(records, sizes, os.before_store), Page::over(page, os.before_store))
-    };
-    let attached = Attached {
-        records,
-        page,
-        samples,
-        number,
-        count: facts.consumers,
-        order,
-        socket: *socket,
-        owner: *owner,
-        watch: socket::watch_process(owner.process).unwrap_or(-1),
-        numbers: [const { AtomicU64::new(0) }; CONSUMERS_MAX],
-    };
-    Ok((attached, facts))
-}
-
-/// Mappings that go when a later one is refused.
-struct Maps<'a> {
-    os: &'a Os,
-    made: arrayvec::ArrayVec<Region, 3>,
-}
-
-impl Maps<'_> {
-    fn add(
-        &mut self,
-        fd: i32,
-        bytes: u64,
-        is_writable: bool,
-        why: &mut Why,
-    ) -> Result<Region, Status> {
-        let mapped = segment::map_segment(fd, bytes, is_writable);
-        let region = mapped.map_err(|errno| {
-            fail!(why, OutOfMemory, "mapping {bytes} bytes of the owner's: {errno}")
-        })?;
-        self.made.push(region);
-        Ok(region)
-    }
-}
-
-impl Drop for Maps<'_> {
-    fn drop(&mut self) {
-        self.made.iter().for_each(|region| (self.os.unmap)(region.start(), region.bytes()));
     }
 }
 
@@ -290,7 +181,7 @@ fn settings_of(facts: &Facts, number: u32, why: &mut Why) -> Result<Settings, St
 impl Engine {
     /// Refuses a consumer what is the owner's.
     pub fn refuse_consumer(&self) -> Result<(), Failure> {
-        let Some(attached) = &self.shared.attached else { return Ok(()) };
+        let Some(attached) = &self.shared.sharing.attached else { return Ok(()) };
         let process = attached.owner.process;
         let calls = "push, flush, reset, pump, lend, read_into and forget";
         let text = format_args!("{calls} are the owner's, process {process}: call them there");
@@ -350,16 +241,12 @@ impl Engine {
             let mut state = self.lock.lock();
             state.waiters -= 1;
             if state.life == Life::Closing && state.waiters == 0 {
-                state.wakes.all(crate::state::lock::Condition::Idle);
+                state.wakes.all(Condition::Idle);
             }
         }
     }
 
-    fn receive(
-        &self,
-        state: &mut crate::state::State,
-        batch: &Received,
-    ) -> Result<Popped, Failure> {
+    fn receive(&self, state: &mut State, batch: &Received) -> Result<Popped, Failure> {
         let config = &self.shared.settings.config;
         let is_sound = batch.slot < state.slots.counts.batches()
             && batch.place < config.n_batch_slots
@@ -372,7 +259,7 @@ impl Engine {
             return Err(failure);
         }
         let token = state.slots.receive(batch, (self.shared.os.now_ns)());
-        self.shared.stats.batches_emitted.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+        self.shared.stats.batches_emitted.fetch_add(1, Relaxed);
         Ok(Popped::Batch(token))
     }
 
@@ -391,7 +278,7 @@ impl Engine {
         let (number, process) = (attached.number, attached.owner.process);
         fail!(why, Starved, "the owner (process {process}) has no batch for consumer {number}");
         let all = u64::MAX >> (u64::BITS - attached.count);
-        write_numbers(&mut why, all & !attached.records.attached());
+        write_unattached(&mut why, all & !attached.records.attached());
         why
     }
 
@@ -411,10 +298,10 @@ impl Engine {
             }
             let is_late = timeout_ns == 0 || (self.shared.os.now_ns)() >= deadline;
             if is_late {
-                let why = crate::engine::ways_out::starved_text(&state, self.shared);
+                let why = starved_text(&state, self.shared);
                 return Ok(if timeout_ns == 0 { Popped::Again(why) } else { Popped::Starved(why) });
             }
-            state = self.wait_or_help(state, crate::state::lock::Condition::Batch, deadline);
+            state = self.wait_or_help(state, Condition::Batch, deadline);
         }
     }
 }

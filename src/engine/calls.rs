@@ -213,10 +213,10 @@ impl Engine {
         timeout_ns: u64,
         has_waited: &mut bool,
     ) -> Result<Popped, Failure> {
-        if let Some(attached) = &self.shared.attached {
+        if let Some(attached) = &self.shared.sharing.attached {
             return self.pop_attached(attached, deadline, timeout_ns, has_waited);
         }
-        if self.shared.owned.is_some() {
+        if self.shared.sharing.owned.is_some() {
             return self.pop_owner(deadline, timeout_ns);
         }
         let mut state = self.lock.lock();

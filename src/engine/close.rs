@@ -37,7 +37,7 @@ impl Engine {
         let was_running = state.life != Life::Closing;
         state.life = Life::Closing;
         if was_running {
-            self.shared.attached.iter().for_each(Attached::leave);
+            self.shared.sharing.attached.iter().for_each(Attached::leave);
         }
         self.call_owner();
         use Condition::{Batch, Decode, Device, Idle, Io, Space};

@@ -34,7 +34,7 @@ impl Engine {
         tag: u64,
     ) -> Result<(), Failure> {
         self.refuse_consumer()?;
-        if self.shared.owned.is_some() {
+        if self.shared.sharing.owned.is_some() {
             let text = "lend: consumers do not have memory of one process: open without share_name";
             return Err(Failure::of(Status::Invalid, format_args!("{text}")));
         }

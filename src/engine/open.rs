@@ -21,7 +21,7 @@ use crate::engine::open_device::{
     add_device_lines, carve_batches, carve_fences, carve_rows, carve_staging, open_engine,
 };
 use crate::engine::requests::Drafts;
-use crate::engine::share;
+use crate::engine::segments;
 use crate::engine::stacks::{Stack, Stacks};
 use crate::engine::ways_out::{log_bill, log_geometry, name_largest_line};
 use crate::fail;
@@ -41,7 +41,7 @@ use crate::setup::settings::{Floor, Settings};
 use crate::state::State;
 use crate::state::attached::Attached;
 use crate::state::lock::{Condition, Lock};
-use crate::state::owned::Owned;
+use crate::state::owned::Sharing;
 use crate::state::shared::{Padding, Paddings, Shared};
 use crate::state::worker::{DecodeContext, Worker};
 use crate::wave::WaveTables;
@@ -107,12 +107,12 @@ fn count(settings: &Settings, geometry: &Geometry) -> Bill {
     carve_fences(&mut carver, settings);
     let counted = (&Values::COUNTED, None);
     // Counting builds nothing.
-    let mut sharing = Sharing { owned: None, attached: None };
+    let mut sharing = Sharing::default();
     let places = (scratch, stacks, &mut sharing);
     let _ = layout(&mut carver, &SYSTEM, settings, geometry, places, counted);
     let mut bill = carver.bill().clone();
     if settings.is_owner() {
-        bill.add(Item::BatchSlots, Kind::Shared, share::shared_bytes(settings));
+        bill.add(Item::BatchSlots, Kind::Shared, segments::shared_bytes(settings));
     }
     add_device_lines(&mut bill, settings, geometry);
     bill
@@ -153,8 +153,12 @@ impl Opened {
         let os = self.loader.shared.os;
         let hook = self.loader.shared.settings.config.memory;
         let shared = self.loader.shared;
-        shared.owned.iter().for_each(|owned| share::give_back(os, &shared.settings, owned));
-        shared.attached.iter().for_each(|attached| attached.end(os));
+        shared
+            .sharing
+            .owned
+            .iter()
+            .for_each(|owned| segments::give_back(os, &shared.settings, owned));
+        shared.sharing.attached.iter().for_each(|attached| attached.end(os));
         if let Some(engine) = self.loader.shared.engine() {
             engine.close();
         }
@@ -180,35 +184,14 @@ pub fn open(
     why: &mut Why,
 ) -> Result<Opened, Status> {
     let mut sharing = Sharing { attached, owned: None };
-    let opened = share::take(os, settings, why).and_then(|owned| {
+    let opened = segments::take(os, settings, why).and_then(|owned| {
         sharing.owned = owned;
         open_with(os, settings, handle, &mut sharing, why)
     });
     // A loader that was made gave them back itself.
-    sharing.owned.iter().for_each(|owned| share::give_back(os, settings, owned));
+    sharing.owned.iter().for_each(|owned| segments::give_back(os, settings, owned));
     sharing.attached.iter().for_each(|attached| attached.end(os));
     opened
-}
-
-/// What a loader has in common with other processes, until it is built.
-struct Sharing {
-    owned: Option<Owned>,
-    attached: Option<Attached>,
-}
-
-impl Sharing {
-    /// The samples of all slots, if they are shared.
-    fn samples(&self) -> Option<Region> {
-        let owned = self.owned.as_ref().and_then(|owned| owned.samples);
-        let attached = self.attached.as_ref().map(|attached| attached.samples);
-        owned.map(|(_, samples)| samples).or(attached)
-    }
-
-    fn records(&self, os: &Os, settings: &Settings) -> Option<Records> {
-        let owned = self.owned.as_ref();
-        let records = owned.and_then(|owned| share::records_of(os, settings, owned));
-        records.or(self.attached.as_ref().map(|attached| attached.records))
-    }
 }
 
 fn open_with(
@@ -353,20 +336,18 @@ fn layout(
     (common_scratch, stacks, sharing): (Region, Stacks, &mut Sharing),
     (values, engine): (&Values, Option<&mut Option<DeviceEngine>>),
 ) -> Option<(&'static Engine, &'static [Start])> {
-    let config = &settings.config;
     let opened = engine.as_deref().and_then(Option::as_ref);
     let batches = carve_batches(carver, settings, (opened, sharing.samples()));
-    let staging = carve_staging(carver, settings, geometry, opened);
+    let tables = carve_tables(carver, settings, geometry, opened);
     let (device_tiles, device_streams) = carve_rows(carver, settings, geometry);
     let exports = Exports::carve(carver, settings.batch_records(), settings.fields.len() as u32);
-    let tables = carve_tables(carver, settings, staging);
     let (chunk_memory, resample_memory) = carve_memory(carver, settings);
     let (workers, is_whole) = carve_workers(carver, settings, geometry);
-    let drafts = Drafts::carve(carver, settings);
-    let (threads, planners) = (carve_threads(carver, settings), carve_planner(carver, settings));
-    let records = sharing.records(os, settings);
-    let states = carve_common(carver, os, settings, geometry, (common_scratch, records));
+    let (drafts, threads) = (Drafts::carve(carver, settings), carve_threads(carver, settings));
+    let planners = carve_planner(carver, settings);
+    let states = carve_common(carver, os, settings, geometry, (common_scratch, sharing));
     let engine = carve_engine(carver, engine.filter(|_| is_whole));
+    let config = &settings.config;
     let make = |(lock, stats, folder): Common| Shared {
         os,
         settings: settings.clone(),
@@ -391,8 +372,7 @@ fn layout(
         chunk_memory,
         resample_memory,
         paddings: values.paddings.clone(),
-        owned: sharing.owned.take(),
-        attached: sharing.attached.take(),
+        sharing: core::mem::take(sharing),
     };
     let shared = carver.place(Item::Instance, || states.map(make)).and_then(Option::as_ref);
     let make = |(shared, (state, ..)): (&'static Shared, Common)| Engine {
@@ -437,9 +417,10 @@ fn carve_common(
     os: &Os,
     settings: &Settings,
     geometry: &Geometry,
-    shared: (Region, Option<Records>),
+    (common_scratch, sharing): (Region, &Sharing),
 ) -> Option<Common> {
     let folder = carver.place(Item::Instance, || Folder::current(os));
+    let shared = (common_scratch, segments::shared_records(os, settings, sharing));
     let states = carve_state(carver, os, settings, geometry, shared);
     states.zip(folder).map(|((lock, stats), folder)| (lock, stats, folder))
 }
@@ -472,7 +453,13 @@ fn carve_engine(
     carver.slice_from(Item::Instance, 1, take).first().and_then(Option::as_ref)
 }
 
-fn carve_tables(carver: &mut Carver, settings: &Settings, staging: Region) -> WaveTables {
+fn carve_tables(
+    carver: &mut Carver,
+    settings: &Settings,
+    geometry: &Geometry,
+    engine: Option<&DeviceEngine>,
+) -> WaveTables {
+    let staging = carve_staging(carver, settings, geometry, engine);
     WaveTables::carve(carver, settings.wave_counts(), staging)
 }
 

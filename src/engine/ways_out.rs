@@ -8,12 +8,12 @@ use crate::base::status::{Status, Why};
 use crate::base::text::Tail;
 use crate::batch::slots::SlotState;
 use crate::cuda::HAS_DEVICES;
-use crate::engine::share::write_numbers;
 use crate::fail;
 use crate::os::sink::{Level, Sink};
 use crate::os::store::Path;
 use crate::state::State;
 use crate::state::consumers::Stage;
+use crate::state::device::bits;
 use crate::state::shared::Shared;
 
 /// Bytes of a path that a text shows, which has others beside it.
@@ -153,7 +153,7 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
         fail!(why, Starved, "the next batch is being planned");
         write_longest_read(&mut why, state, shared);
     }
-    write_numbers(&mut why, state.consumers.in_stage(Stage::New));
+    write_unattached(&mut why, state.consumers.in_stage(Stage::New));
     why
 }
 
@@ -229,6 +229,14 @@ fn write_longest_kept(why: &mut Why, state: &State, shared: &Shared) {
     if let Some((batch, popped_ns)) = state.slots.longest_kept() {
         let held = Seconds((shared.os.now_ns)().saturating_sub(popped_ns));
         write!(why, "; batch {batch} is held the longest, for {held}");
+    }
+}
+
+/// Names consumers that have not attached.
+pub fn write_unattached(why: &mut Why, numbers: u64) {
+    for (place, number) in bits(numbers).enumerate() {
+        let before = if place == 0 { "; not attached yet: consumer " } else { ", " };
+        write!(why, "{before}{number}");
     }
 }
 

@@ -2,7 +2,7 @@ use super::digest::*;
 use crate::base::arena::Carver;
 use crate::base::indexes::BatchSlot;
 use crate::batch::pieces::Piece;
-use crate::batch::record::{PerSample, SlotCounts, SlotRows};
+use crate::batch::record::{Elsewhere, PerSample, SlotCounts, SlotRows};
 use crate::loops::digest::{digest, mix, share};
 use crate::loops::simd::Level;
 use std::vec::Vec;
@@ -21,7 +21,7 @@ fn rows(samples: u32, fields: u32) -> SlotRows {
         fields,
     };
     let counts = SlotCounts { places: 3, early: 0, readers: 0, is_all_lent: false, samples };
-    SlotRows::carve(&mut Carver::leaked(1 << 19), counts, &per_sample)
+    SlotRows::carve(&mut Carver::leaked(1 << 19), counts, &per_sample, Elsewhere::No)
 }
 
 fn digests(rows: &SlotRows) -> Digests<'_> {

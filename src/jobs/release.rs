@@ -111,7 +111,7 @@ pub fn give_slot_back(
         if state.slots.released(slot, false) {
             state.device.uses.get_mut(slot.at()).into_iter().for_each(|uses| uses.clear());
             state.slot_freed(shared);
-            shared.attached.iter().for_each(|attached| attached.give_back(slot.0));
+            shared.sharing.attached.iter().for_each(|attached| attached.give_back(slot.0));
         }
         return release_result(failed);
     };

@@ -14,10 +14,6 @@ use arrayvec::ArrayVec;
 use core::mem::{MaybeUninit, offset_of};
 use core::ptr;
 
-/// Longest name: what an address has room for beside the user and a NUL.
-pub const NAME_BYTES_MAX: usize = 80;
-/// Longest path of a socket.
-pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// Most descriptors of a message.
 pub const DESCRIPTORS_MAX: usize = 4;
 
@@ -147,8 +143,8 @@ fn hold_path(path: &str, beside: Address) -> Result<i32, Errno> {
 fn remove_socket(path: &str) {
     let mut path_nul = Text::<128>::new();
     path_nul.push_str(path);
-    let is_socket = stat_path(path_nul.as_bytes_nul())
-        .is_ok_and(|found| found.kind == super::FileKind::SOCKET);
+    let is_socket =
+        stat_path(path_nul.as_bytes_nul()).is_ok_and(|found| found.kind == super::FileKind::SOCKET);
     if is_socket {
         // SAFETY: the path ends with a NUL.
         unsafe { libc::unlink(path_nul.as_bytes_nul().as_ptr().cast()) };
@@ -233,8 +229,7 @@ fn message(part: &mut libc::iovec, control: &mut Control, control_bytes: usize) 
 /// Sends a message; EAGAIN if the other end has too many that it did not read.
 pub fn send(fd: i32, bytes: &[u8], descriptors: &[i32]) -> Result<(), Errno> {
     assert!(descriptors.len() <= DESCRIPTORS_MAX);
-    let mut part =
-        libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let mut control = Control([0; 64]);
     let length = if descriptors.is_empty() { 0 } else { control_bytes(descriptors.len()) };
     let message = message(&mut part, &mut control, length);
@@ -268,9 +263,10 @@ pub fn receive(fd: i32, bytes: &mut [u8]) -> Result<(usize, Descriptors), Errno>
         let got = checked(libc::recvmsg(fd, &mut message, flags) as libc::c_long)?;
         let mut header = libc::CMSG_FIRSTHDR(&message);
         while !header.is_null() {
-            let is_rights = (*header).cmsg_level == libc::SOL_SOCKET
-                && (*header).cmsg_type == libc::SCM_RIGHTS;
-            let data_bytes = ((*header).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+            let is_rights =
+                (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_RIGHTS;
+            let data_bytes =
+                ((*header).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
             let data = libc::CMSG_DATA(header).cast::<i32>();
             for number in 0..if is_rights { data_bytes / size_of::<i32>() } else { 0 } {
                 let descriptor = data.add(number).read_unaligned();

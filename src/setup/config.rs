@@ -9,8 +9,8 @@ use crate::base::abi::{
     c_structs,
 };
 use crate::base::limits::{
-    BOXES_MAX, CHUNK_BYTES_MAX, CONSUMERS_MAX, HOOK_STACK_BYTES_MAX, MAP_BYTES_MAX, PARTS_MAX, RANK_MAX,
-    READERS_MAX, RESAMPLE_BYTES_MAX, SAMPLES_MAX, THREADS_MAX, WINDOW_BYTES,
+    BOXES_MAX, CHUNK_BYTES_MAX, CONSUMERS_MAX, HOOK_STACK_BYTES_MAX, MAP_BYTES_MAX, PARTS_MAX,
+    RANK_MAX, READERS_MAX, RESAMPLE_BYTES_MAX, SAMPLES_MAX, THREADS_MAX, WINDOW_BYTES,
 };
 use crate::base::status::{Status, Why};
 use crate::cuda::DriverPath;
@@ -388,8 +388,7 @@ macro_rules! config_table {
         /// removed is freed once other files have taken its windows. The page tables are the
         /// system's, and no part of a budget.
         map_uncompressed: u32 = 0, [0, 1] => Switch "copy uncompressed data out of mapped files";
-        // Not built yet, but for map_bytes_max, n_readers and lent_slots: another value than the
-        // default is UNSUPPORTED by name.
+        // Of what is not built yet another value than the default is UNSUPPORTED by name.
         /// 1: casts to integers clamp and truncate; NaN is 0. Not built yet.
         saturate: u32 = 0, {unbuilt};
         /// Address space for mapped files, taken at open if map_uncompressed = 1: windows of 1 GiB,

@@ -1,4 +1,4 @@
-//! How many slots and waves there are, of batches and of callers that read boxes.
+//! How many slots, waves and threads there are, of batches and of callers that read boxes.
 //!
 //! In: settings. Out: the counts that tables are made of and that rows are found by.
 
@@ -48,5 +48,21 @@ impl Settings {
             Lane::Samples => self.window_chunks,
             Lane::Readers => 2 * self.wave_counts().chunks[1],
         }
+    }
+
+    /// Batches that are planned, read, filled, ready or held at a time.
+    pub fn batch_records(&self) -> u32 {
+        self.slot_counts().batches()
+    }
+
+    /// Workers that may run at once, each with a context of its own.
+    pub fn worker_count(&self) -> u32 {
+        self.decode_threads + self.io_threads
+    }
+
+    /// Threads of ours.
+    pub fn thread_count(&self) -> u32 {
+        let others = u32::from(self.is_cuda()) + u32::from(self.is_owner());
+        if self.is_threadless() { 0 } else { self.worker_count() + others }
     }
 }

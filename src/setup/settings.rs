@@ -368,11 +368,6 @@ impl Settings {
         self.reads_at_once().div_ceil(2)
     }
 
-    /// Batches that are planned, read, filled, ready or held at a time.
-    pub fn batch_records(&self) -> u32 {
-        self.slot_counts().batches()
-    }
-
     /// The cap on host bytes, pinned ones included.
     pub fn host_bytes_max(&self) -> u64 {
         let config = &self.config;
@@ -421,17 +416,6 @@ impl Settings {
     /// Bytes of all batch slots that are the loader's.
     pub fn slots_bytes(&self) -> u64 {
         if self.is_all_lent() { 0 } else { self.slot_bytes * u64::from(self.config.n_batch_slots) }
-    }
-
-    /// Workers that may run at once, each with a context of its own.
-    pub fn worker_count(&self) -> u32 {
-        self.decode_threads + self.io_threads
-    }
-
-    /// Threads of ours.
-    pub fn thread_count(&self) -> u32 {
-        let others = u32::from(self.is_cuda()) + u32::from(self.is_owner());
-        if self.is_threadless() { 0 } else { self.worker_count() + others }
     }
 
     /// Whether the loader has no threads of its own: work happens on the host's.

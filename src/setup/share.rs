@@ -2,12 +2,11 @@
 //!
 //! In: a config, or the facts of an owner. Out: the name, the order, how many consumers there are.
 
-use crate::base::limits::CONSUMERS_MAX;
+use crate::base::limits::{CONSUMERS_MAX, SHARE_NAME_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
 use crate::base::status::{Status, Why};
 use crate::base::text::Text;
 use crate::batch::shared::Order;
 use crate::fail;
-use crate::os::socket::{NAME_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
 use crate::setup::config::{self, Config};
 use core::ffi::{CStr, c_char};
 use core::ptr;
@@ -57,15 +56,15 @@ impl ShareName {
 
 /// A name that was checked.
 pub fn socket_name(name: &str, why: &mut Why) -> Result<SocketName, Status> {
-    let most = if name.contains('/') { SOCKET_PATH_BYTES_MAX } else { NAME_BYTES_MAX };
+    let most = if name.contains('/') { SOCKET_PATH_BYTES_MAX } else { SHARE_NAME_BYTES_MAX };
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let is_written = name.contains('/') || name.bytes().all(is_plain);
     if name.is_empty() || name.len() > most || !is_written {
         return Err(fail!(
             why,
             Invalid,
-            "share_name = \"{name}\": 1 to {NAME_BYTES_MAX} letters, digits, '-', '_' and '.', or \
-             the path of a socket, with '/', of at most {SOCKET_PATH_BYTES_MAX} bytes"
+            "share_name = \"{name}\": 1 to {SHARE_NAME_BYTES_MAX} letters, digits, '-', '_' and \
+             '.', or the path of a socket, with '/', of at most {SOCKET_PATH_BYTES_MAX} bytes"
         ));
     }
     let mut text = SocketName::new();
@@ -130,14 +129,14 @@ impl Share {
             return Err(fail!(why, Unsupported, "{text}"));
         }
         if config.lent_slots > 0 {
-            return Err(fail!(why, Invalid, "lent_slots with share_name: lent memory is of one \
-                process alone"));
+            return Err(fail!(
+                why,
+                Invalid,
+                "lent_slots with share_name: lent memory is of one \
+                process alone"
+            ));
         }
-        let order = match config.share_order {
-            config::SHARE_FIRST => Order::First,
-            config::SHARE_ALL => Order::All,
-            _ => Order::Round,
-        };
+        let order = Order::of(config.share_order).unwrap_or(Order::Round);
         Ok(Share { part: Part::Owner, name, consumers: count, order })
     }
 

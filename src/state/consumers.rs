@@ -105,11 +105,7 @@ pub struct Consumers {
 impl Consumers {
     /// Those of an owner; none of a loader that shares nothing.
     #[inline(never)] // as Carver::place
-    pub fn carve(
-        carver: &mut Carver,
-        settings: &Settings,
-        records: Option<Records>,
-    ) -> Consumers {
+    pub fn carve(carver: &mut Carver, settings: &Settings, records: Option<Records>) -> Consumers {
         let share = &settings.share;
         let count = if settings.is_owner() { u64::from(share.consumers) } else { 0 };
         let slots = if settings.is_owner() { u64::from(settings.batch_records()) } else { 0 };
@@ -365,16 +361,20 @@ impl core::fmt::Display for LostText {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let LostText { number, peer, was_new, has_closed } = self;
         let way_out = "attach it again after a reset, or set on_consumer_lost to skip";
+        let process = peer.process;
         match (was_new, has_closed) {
-            (true, _) => {
-                let time = "did not attach within attach_timeout_ns";
-                write!(f, "consumer {number} {time}: start it, or raise that; or {way_out}")
-            }
-            (_, true) => {
-                write!(f, "consumer {number} (process {}) has closed, and batches for it are left: {way_out}", peer.process)
-            }
+            (true, _) => write!(
+                f,
+                "consumer {number} did not attach within attach_timeout_ns: start it, raise that, \
+                 or {way_out}"
+            ),
+            (_, true) => write!(
+                f,
+                "consumer {number} (process {process}) has closed, and batches for it are left: \
+                 {way_out}"
+            ),
             _ => {
-                write!(f, "consumer {number} (process {}) ended without a close: {way_out}", peer.process)
+                write!(f, "consumer {number} (process {process}) ended without a close: {way_out}")
             }
         }
     }

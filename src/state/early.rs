@@ -7,12 +7,33 @@
 //! waits for.
 
 use crate::base::indexes::{Lane, WaveIndex};
-use crate::batch::slots::Slots;
-use crate::state::State;
+use crate::batch::slots::{SlotState, Slots};
+use crate::state::lock::Condition;
 use crate::state::shared::Shared;
+use crate::state::{Life, State};
 use crate::wave::{ReadOp, Waves};
 
 impl State {
+    /// A slot that tensors held is free. A planner that had another to take did not wait for it,
+    /// and is not called: when a consumer releases must not decide what waves form.
+    pub fn slot_freed(&mut self, shared: &Shared) {
+        let is_only = self.slots.free_places() == 1 || self.slots.in_state(SlotState::Free) == 1;
+        self.want_plan(is_only);
+        // The records of early batches may have been given back.
+        match self.life {
+            Life::Closing => self.wakes.all(Condition::Idle),
+            _ => self.place_early(shared),
+        }
+        self.wakes.work();
+    }
+
+    /// Memory was lent.
+    pub fn place_came(&mut self, shared: &Shared) {
+        self.want_plan(true);
+        self.place_early(shared);
+        self.wakes.work();
+    }
+
     /// Whether a batch may be begun without memory: if reads have to be waited for.
     pub fn may_begin_early(&self, shared: &Shared) -> bool {
         shared.settings.early_batches() > 0 && self.must_wait(shared)

@@ -231,6 +231,11 @@ pub struct State {
     prefetched: u64,
 }
 
+fn carve_chunks(carver: &mut Carver, settings: &Settings) -> ChunkCache {
+    let (waves, bytes) = (settings.wave_counts(), settings.cache_memory_bytes);
+    ChunkCache::carve(carver, bytes, settings.cache_uses, waves.rows(waves.chunks) as u32)
+}
+
 impl State {
     /// The state of a loader that was just opened.
     #[inline(never)] // as Carver::place
@@ -244,6 +249,8 @@ impl State {
         let config = &settings.config;
         let (waves, keeps) = (settings.wave_counts(), settings.per_sample.keeps());
         let ahead = (settings.lookahead_samples, settings.per_sample.boxes);
+        let (counts, is_shared) = (settings.slot_counts(), settings.share.is_shared());
+        let rows = Elsewhere::of(is_shared, records);
         State {
             life: Life::Running,
             ending: Ending::Working,
@@ -265,25 +272,11 @@ impl State {
             folders: FolderTable::carve(carver, config.n_chunk_layout_cache),
             pages: PageCache::carve(carver, config.n_shard_index_cache),
             requests: Requests::carve(carver, config.metadata_io_concurrency),
-            chunks: ChunkCache::carve(
-                carver,
-                settings.cache_memory_bytes,
-                settings.cache_uses,
-                waves.rows(waves.chunks) as u32,
-            ),
+            chunks: carve_chunks(carver, settings),
             waves: Waves::carve(carver, waves, geometry.slab_bytes),
             device: DeviceState::carve(carver, settings, geometry.device),
             kept_failures: KeptFailure::carve(carver),
-            slots: Slots::carve(
-                carver,
-                settings.slot_counts(),
-                &settings.per_sample,
-                match records {
-                    Some(records) => Elsewhere::At(records.rows()),
-                    None if settings.share.is_shared() => Elsewhere::Counted,
-                    None => Elsewhere::No,
-                },
-            ),
+            slots: Slots::carve(carver, counts, &settings.per_sample, rows),
             consumers: Consumers::carve(carver, settings, records),
             plan_wanted: [false; LANES],
             planning: [false; LANES],
@@ -412,26 +405,6 @@ impl State {
         if self.running == 0 && self.life != Life::Running {
             self.wakes.all(Condition::Idle);
         }
-    }
-
-    /// A slot that tensors held is free. A planner that had another to take did not wait for it,
-    /// and is not called: when a consumer releases must not decide what waves form.
-    pub fn slot_freed(&mut self, shared: &Shared) {
-        let is_only = self.slots.free_places() == 1 || self.slots.in_state(SlotState::Free) == 1;
-        self.want_plan(is_only);
-        // The records of early batches may have been given back.
-        match self.life {
-            Life::Closing => self.wakes.all(Condition::Idle),
-            _ => self.place_early(shared),
-        }
-        self.wakes.work();
-    }
-
-    /// Memory was lent.
-    pub fn place_came(&mut self, shared: &Shared) {
-        self.want_plan(true);
-        self.place_early(shared);
-        self.wakes.work();
     }
 
     /// A file is not what it was: what is known of it, and what was decoded of it, is forgotten.

@@ -1,11 +1,31 @@
-//! What the owner of a name has for its consumers: sockets, and memory with its descriptors.
+//! What processes share of a loader, as one of them has it: an owner, sockets and memory with its
+//! descriptors; a consumer, what it was handed.
 
 use crate::base::arena::Region;
 use crate::base::limits::CONSUMERS_MAX;
 use crate::os::socket::Listening;
+use crate::state::attached::Attached;
 use arrayvec::ArrayVec;
 
-/// See the module.
+/// What a loader has in common with other processes; nothing, most of the time.
+#[derive(Default)]
+pub struct Sharing {
+    /// What consumers take batches by, if it has any.
+    pub owned: Option<Owned>,
+    /// What it takes batches by, if another process fills them.
+    pub attached: Option<Attached>,
+}
+
+impl Sharing {
+    /// The samples of all slots, if they are shared.
+    pub fn samples(&self) -> Option<Region> {
+        let owned = self.owned.as_ref().and_then(|owned| owned.samples);
+        let attached = self.attached.as_ref().map(|attached| attached.samples);
+        owned.map(|(_, samples)| samples).or(attached)
+    }
+}
+
+/// What an owner has.
 pub struct Owned {
     /// Consumers connect to it.
     pub listening: Listening,

@@ -9,15 +9,16 @@
 //! is taken back for another who waits, and the end is published once all batches were taken.
 
 use crate::base::indexes::BatchSlot;
+use crate::base::status::{Failure, Status};
+use crate::batch::received::Received;
 use crate::batch::shared::{ENTRIES, Order, Records, What};
-use crate::batch::slots::{Received, SlotState};
+use crate::batch::slots::SlotState;
 use crate::os::futex;
 use crate::state::consumers::{LostText, Stage};
 use crate::state::device::bits;
 use crate::state::lock::Condition;
 use crate::state::shared::Shared;
 use crate::state::{Life, State};
-use crate::base::status::{Failure, Status};
 use core::sync::atomic::Ordering::Relaxed;
 
 impl State {

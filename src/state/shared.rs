@@ -27,8 +27,7 @@ use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
 use crate::source::paths::{folder_path, write_file_path};
 use crate::state::Pass;
-use crate::state::attached::Attached;
-use crate::state::owned::Owned;
+use crate::state::owned::Sharing;
 use crate::state::resampling::Resampled;
 use crate::state::slab_writer::Tiles;
 use crate::wave::{ChunkTask, WaveTables, Way};
@@ -78,10 +77,8 @@ pub struct Shared {
     pub chunk_memory: Region,
     /// Staging of boxes with a map.
     pub resample_memory: Region,
-    /// What consumers take batches by, if this loader has any.
-    pub owned: Option<Owned>,
-    /// What it takes batches by, if another process fills them.
-    pub attached: Option<Attached>,
+    /// What it has in common with other processes.
+    pub sharing: Sharing,
     pub views: Views,
     /// The elements for places without a source, by field.
     pub paddings: Paddings,

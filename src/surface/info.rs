@@ -48,6 +48,7 @@ pub fn fill_memory(config: &Config, need: &mut Memory, why: &mut Why) -> Result<
     need.host_bytes = bill.total(Kind::Host);
     need.pinned_bytes = bill.total(Kind::Pinned);
     need.device_bytes = bill.total(Kind::Device);
+    need.shared_bytes = bill.total(Kind::Shared);
     need.line_count = bill.lines().len() as u32;
     for (target, line) in need.lines.iter_mut().zip(bill.lines()) {
         target.kind = line.kind as u32;

@@ -73,6 +73,7 @@ pub fn functions_of_archive() -> Vec<String> {
     let mut all = functions(&text());
     all.extend(functions(&text_of("include/wavetrain_epoch.h")));
     all.extend(functions(&text_of("include/wavetrain_recipes.h")));
+    all.extend(functions(&text_of("include/wavetrain_node.h")));
     all
 }
 

@@ -129,6 +129,7 @@ fn the_binary_package_has_what_its_description_says() {
         "include/wavetrain_source.hpp",
         "include/wavetrain_epoch.h",
         "include/wavetrain_recipes.h",
+        "include/wavetrain_node.h",
         "include/wavetrain_tiles.h",
         "lib/libwavetrain.a",
         "lib/libwavetrain.so.0",

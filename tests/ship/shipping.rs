@@ -295,8 +295,8 @@ fn headers_have_nothing_that_clang_warns_of() {
     let Some(compiler) = cc::find("clang", &["clang"]) else { return };
     let include = header::root().join("include");
     let source = cc::folder("everything").join("one.c");
-    let headers = ["wavetrain.h", "wavetrain_tiles.h", "wavetrain_epoch.h", "wavetrain_recipes.h"];
-    let includes = headers.map(|name| format!("#include \"{name}\"\n")).concat();
+    let headers = ["", "_tiles", "_epoch", "_recipes", "_node"];
+    let includes = headers.map(|name| format!("#include \"wavetrain{name}.h\"\n")).concat();
     std::fs::write(&source, format!("{includes}int main(void) {{ return 0; }}\n")).unwrap();
     let every_call = header::root().join("tests/cpp/every_call.cpp");
     for (standard, source) in [

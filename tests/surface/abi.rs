@@ -413,8 +413,9 @@ fn header_is_warning_free_in_every_c_and_cxx() {
     let c = ["c99", "c11", "c17", "c2x"];
     let cxx = ["c++98", "c++11", "c++14", "c++17", "c++20", "c++2b"];
     let folder = cc::folder("matrix");
-    let headers = ["wavetrain.h", "wavetrain_tiles.h", "wavetrain_epoch.h", "wavetrain_recipes.h"];
-    let includes = headers.map(|name| format!("#include \"{name}\"\n")).concat().repeat(2);
+    let headers = ["", "_tiles", "_epoch", "_recipes", "_node"];
+    let includes =
+        headers.map(|name| format!("#include \"wavetrain{name}.h\"\n")).concat().repeat(2);
     let source = format!("{includes}int main(void) {{ return 0; }}\n");
     let compilers: [(&str, &str, &[&str]); 4] =
         [("gcc", "c", &c), ("g++", "c++", &cxx), ("clang", "c", &c), ("clang++", "c++", &cxx)];

@@ -9,7 +9,7 @@ use crate::base::arena::{Region, Table};
 use crate::base::limits::{CONSUMERS_MAX, ERROR_TEXT_BYTES, FIELDS_MAX, MEMORY_PAGE_BYTES};
 use crate::base::math::align_up;
 use crate::base::status::{Failure, Status};
-use crate::batch::slots::Received;
+use crate::batch::received::Received;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use static_assertions::const_assert;
@@ -31,6 +31,13 @@ pub enum Order {
     First,
     /// Each batch goes to all.
     All,
+}
+
+impl Order {
+    /// The order with this number.
+    pub fn of(number: u32) -> Option<Order> {
+        [Order::Round, Order::First, Order::All].get(number as usize).copied()
+    }
 }
 
 /// What does not change while a name is shared. The first bytes of the records.

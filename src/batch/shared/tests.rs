@@ -1,15 +1,13 @@
 use super::*;
 use crate::base::arena::Region;
 use crate::base::status::{Failure, Status};
-use crate::batch::slots::Received;
+use crate::batch::received::Received;
 
 fn region(bytes: u64) -> Region {
     let words = std::vec![0u64; (bytes as usize + 4096) / 8].leak();
     let start = words.as_ptr().cast::<u8>().align_offset(4096) as u64;
     // SAFETY: the words are leaked, and nobody else uses them.
-    let all = unsafe {
-        Region::over(core::ptr::NonNull::from(&mut *words).cast(), bytes + 4096)
-    };
+    let all = unsafe { Region::over(core::ptr::NonNull::from(&mut *words).cast(), bytes + 4096) };
     all.part(start, bytes)
 }
 

@@ -79,11 +79,8 @@ const GDS: Names = &[("auto", config::AUTO), ("off", config::GDS_OFF), ("on", co
 const DECODES: Names =
     &[("auto", config::DECODE_AUTO), ("off", config::DECODE_OFF), ("on", config::DECODE_ON)];
 const LOST: Names = &[("fail", config::LOST_FAIL), ("skip", config::LOST_SKIP)];
-const ORDERS: Names = &[
-    ("round", config::SHARE_ROUND),
-    ("first", config::SHARE_FIRST),
-    ("all", config::SHARE_ALL),
-];
+const ORDERS: Names =
+    &[("round", config::SHARE_ROUND), ("first", config::SHARE_FIRST), ("all", config::SHARE_ALL)];
 const NUMA: Names = &[("auto", config::AUTO), ("off", config::NUMA_OFF), ("pin", config::NUMA_PIN)];
 const LEVELS: Names = &[
     ("trace", 0),
