@@ -1731,7 +1731,9 @@ wavetrain_status wavetrain_release(wavetrain_loader loader, wavetrain_batch batc
 wavetrain_status wavetrain_dlpack(wavetrain_loader loader, wavetrain_batch batch, uint32_t field,
                                   void *stream, struct DLManagedTensorVersioned **tensor);
 
-/* The same for consumers that know only DLPack before 1.0. The capsule is named "dltensor". */
+/* The same for consumers that know only DLPack before 1.0. The capsule is named "dltensor".
+ * UNSUPPORTED besides: the batch is read-only (SHARE_ALL of wavetrain_node.h), which this form
+ * cannot say. */
 wavetrain_status wavetrain_dlpack_legacy(wavetrain_loader loader, wavetrain_batch batch,
                                          uint32_t field, void *stream,
                                          struct DLManagedTensor **tensor);

@@ -27,6 +27,9 @@ pub const CODE_COMPLEX: u8 = 5;
 /// `kDLBool`, of 8 bits.
 pub const CODE_BOOL: u8 = 6;
 
+/// In `flags`: the memory cannot be written.
+pub const FLAG_READ_ONLY: u64 = 1;
+
 /// `DLPackVersion`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,7 +97,7 @@ pub struct DlManagedTensorVersioned {
     pub manager_ctx: *mut c_void,
     /// To be called once, on this struct, when the consumer is done.
     pub deleter: Option<DeleteVersioned>,
-    /// 0: not read-only, no copy.
+    /// [`FLAG_READ_ONLY`], or 0: not read-only, no copy.
     pub flags: u64,
     /// The tensor.
     pub dl_tensor: DlTensor,

@@ -10,7 +10,7 @@
 
 pub use crate::batch::dlpack::{
     DEVICE_CPU, DEVICE_CUDA, DeleteLegacy, DeleteVersioned, DlDevice, DlManagedTensor,
-    DlManagedTensorVersioned, DlTensor, VERSION, data_type,
+    DlManagedTensorVersioned, DlTensor, FLAG_READ_ONLY, VERSION, data_type,
 };
 
 use crate::base::arena::{Carver, Region, Table};
@@ -91,6 +91,8 @@ pub struct Source<'a> {
     pub dtype: Dtype,
     /// Bytes of an element.
     pub dtype_bytes: u32,
+    /// Its memory cannot be written.
+    pub is_read_only: bool,
 }
 
 /// An exported tensor in both forms. The deleter of one of them is to be called, once.
@@ -138,6 +140,7 @@ impl Exports {
             byte_offset: 0,
         };
         record.versioned.dl_tensor = dl_tensor;
+        record.versioned.flags = if source.is_read_only { FLAG_READ_ONLY } else { 0 };
         record.versioned.deleter = Some(deleters.versioned);
         record.legacy.dl_tensor = dl_tensor;
         record.legacy.deleter = Some(deleters.legacy);
@@ -206,7 +209,16 @@ mod tests {
     fn axes(sample_shape: &[u64], dtype: Dtype, dtype_bytes: u32) -> (Vec<i64>, Vec<i64>) {
         let data = Carver::counting().region(Item::BatchSlots, 0);
         let device = DlDevice { device_type: DEVICE_CPU, device_id: 0 };
-        let source = Source { data, device, sample_count: 3, sample_shape, dtype, dtype_bytes };
+        let is_read_only = false;
+        let source = Source {
+            data,
+            device,
+            sample_count: 3,
+            sample_shape,
+            dtype,
+            dtype_bytes,
+            is_read_only,
+        };
         let (mut shape, mut strides) = ([-1; AXES_MAX], [-1; AXES_MAX]);
         let count = fill_axes(&source, &mut shape, &mut strides);
         (shape[..count].to_vec(), strides[..count].to_vec())

@@ -17,7 +17,7 @@ use crate::engine::hello::{ANSWER_BYTES, hello, status_in};
 use crate::engine::segments::{Handed, map};
 use crate::engine::ways_out::{starved_text, write_unattached};
 use crate::fail;
-use crate::os::socket::{self, Peer};
+use crate::os::socket::{self, Descriptors, Peer};
 use crate::os::{Errno, Os};
 use crate::setup::config::{Config, FieldTable, THREADS_PUMP};
 use crate::setup::settings::{Settings, settings_from_config};
@@ -47,7 +47,13 @@ pub fn attach(
 ) -> Result<(Attached, Settings), Status> {
     let name = socket_name(name, why)?;
     let deadline = (os.now_ns)().saturating_add(timeout_ns);
-    let handed = hand_over(os, name.as_str(), number, deadline, why)?;
+    let handed = loop {
+        if let Some(handed) = hand_over(os, name.as_str(), number, deadline, why)? {
+            break handed;
+        }
+        // The owner ended before it answered: another may come.
+        socket::wait(&mut [], RETRY_MS);
+    };
     let attached = map(os, &handed, number, why);
     handed.descriptors.iter().for_each(|fd| (os.close)(*fd));
     let (attached, facts) = attached.inspect_err(|_| (os.close)(handed.socket))?;
@@ -63,47 +69,67 @@ pub fn attach(
     }
 }
 
+/// Asks the owner; None: it ended before it answered.
 fn hand_over(
     os: &Os,
     name: &str,
     number: u32,
     deadline: u64,
     why: &mut Why,
-) -> Result<Handed, Status> {
+) -> Result<Option<Handed>, Status> {
     let (socket, owner) = find_owner(os, name, deadline, why)?;
-    let refuse = |why: &mut Why, errno: Errno| {
-        (os.close)(socket);
-        fail!(why, Io, "attaching to \"{name}\": {errno}")
-    };
+    let handed = Handed { socket, owner, descriptors: Descriptors::new() };
     if owner.user != socket::user() {
-        (os.close)(socket);
+        close_all(os, &handed);
         let user = owner.user;
         return Err(fail!(why, Invalid, "\"{name}\" is shared by another user: {user}"));
     }
-    socket::send(socket, &hello(number), &[]).map_err(|errno| refuse(why, errno))?;
-    let deadline = deadline.max((os.now_ns)().saturating_add(ANSWER_NS));
     let mut bytes = [0; ANSWER_BYTES];
-    let (got, descriptors) = loop {
-        match socket::receive(socket, &mut bytes) {
-            Ok(received) => break received,
-            Err(Errno(libc::EAGAIN)) if (os.now_ns)() < deadline => {
-                socket::wait(&mut [socket::watched(socket)], RETRY_MS);
-            }
-            Err(errno) => return Err(refuse(why, errno)),
+    let asked = socket::send(socket, &hello(number), &[])
+        .and_then(|()| wait_for_answer(os, socket, &mut bytes, deadline));
+    let (got, descriptors) = match asked {
+        Ok(received) => received,
+        Err(errno) => {
+            close_all(os, &handed);
+            let is_over = matches!(errno, Errno(libc::ECONNRESET | libc::EPIPE));
+            let text = format_args!("attaching to \"{name}\": {errno}");
+            return if is_over { Ok(None) } else { Err(why.fail(Status::Io, text)) };
         }
     };
-    let handed = Handed { socket, owner, descriptors };
+    let handed = Handed { descriptors, ..handed };
+    if got == 0 {
+        close_all(os, &handed);
+        return Ok(None);
+    }
     let Some((status, text)) = status_in(&bytes[..got]) else {
         close_all(os, &handed);
         let process = owner.process;
-        let text = "has closed, or is another version of wavetrain";
+        let text = "is another version of wavetrain";
         return Err(fail!(why, Unsupported, "the owner of \"{name}\" (process {process}) {text}"));
     };
     if status == Status::Ok {
-        return Ok(handed);
+        return Ok(Some(handed));
     }
     close_all(os, &handed);
     Err(why.fail(status, format_args!("attaching to \"{name}\": {text}")))
+}
+
+/// The owner's answer, which takes its thread a moment.
+fn wait_for_answer(
+    os: &Os,
+    socket: i32,
+    bytes: &mut [u8],
+    deadline: u64,
+) -> Result<(usize, Descriptors), Errno> {
+    let deadline = deadline.max((os.now_ns)().saturating_add(ANSWER_NS));
+    loop {
+        match socket::receive(socket, bytes) {
+            Err(Errno(libc::EAGAIN)) if (os.now_ns)() < deadline => {
+                socket::wait(&mut [socket::watched(socket)], RETRY_MS);
+            }
+            result => return result,
+        }
+    }
 }
 
 fn find_owner(os: &Os, name: &str, deadline: u64, why: &mut Why) -> Result<(i32, Peer), Status> {

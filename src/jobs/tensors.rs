@@ -73,6 +73,7 @@ fn try_export(
         sample_shape: shared.field(field).extents(),
         dtype: shared.field(field).dtype,
         dtype_bytes: shared.field(field).dtype_bytes,
+        is_read_only: shared.sharing.is_read_only(),
     };
     let is_lent = state.slots.loan_tag(slot).is_some();
     assert!(is_lent || (source.data.as_ptr() as u64).is_multiple_of(BUFFER_ALIGN));

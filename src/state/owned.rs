@@ -3,6 +3,7 @@
 
 use crate::base::arena::Region;
 use crate::base::limits::CONSUMERS_MAX;
+use crate::batch::shared::Order;
 use crate::os::socket::Listening;
 use crate::state::attached::Attached;
 use arrayvec::ArrayVec;
@@ -17,6 +18,11 @@ pub struct Sharing {
 }
 
 impl Sharing {
+    /// Whether the samples are mapped for reading alone.
+    pub fn is_read_only(&self) -> bool {
+        self.attached.as_ref().is_some_and(|attached| attached.order == Order::All)
+    }
+
     /// The samples of all slots, if they are shared.
     pub fn samples(&self) -> Option<Region> {
         let owned = self.owned.as_ref().and_then(|owned| owned.samples);

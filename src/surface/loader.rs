@@ -124,7 +124,9 @@ impl Loader {
         Loader::open_shared_on(&SYSTEM, config, name, consumers)
     }
 
-    fn open_shared_on(
+    /// Like `open_shared`, with a table of system calls of your own, as `open_on`.
+    #[doc(hidden)]
+    pub fn open_shared_on(
         os: &'static Os,
         config: &Config,
         name: &str,
@@ -149,7 +151,9 @@ impl Loader {
         Loader::attach_on(&SYSTEM, name, number, timeout_ns)
     }
 
-    fn attach_on(
+    /// Like `attach`, with a table of system calls of your own, as `open_on`.
+    #[doc(hidden)]
+    pub fn attach_on(
         os: &'static Os,
         name: &str,
         number: u32,

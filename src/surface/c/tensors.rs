@@ -28,7 +28,15 @@ pub unsafe extern "C" fn wavetrain_dlpack(
     tensor: *mut *mut DlManagedTensorVersioned,
 ) -> i32 {
     // SAFETY: `tensor` is NULL or writable.
-    unsafe { export((loader, batch), field, stream, tensor, |exported| exported.versioned) }
+    unsafe {
+        export(
+            (loader, batch),
+            field,
+            stream,
+            tensor,
+            Form { take: |exported| exported.versioned, says_read_only: true },
+        )
+    }
 }
 
 /// See the header.
@@ -44,7 +52,22 @@ pub unsafe extern "C" fn wavetrain_dlpack_legacy(
     tensor: *mut *mut DlManagedTensor,
 ) -> i32 {
     // SAFETY: `tensor` is NULL or writable.
-    unsafe { export((loader, batch), field, stream, tensor, |exported| exported.legacy) }
+    unsafe {
+        export(
+            (loader, batch),
+            field,
+            stream,
+            tensor,
+            Form { take: |exported| exported.legacy, says_read_only: false },
+        )
+    }
+}
+
+/// A form of a tensor.
+struct Form<T> {
+    take: fn(&Exported) -> NonNull<T>,
+    /// It has a flag for memory that cannot be written.
+    says_read_only: bool,
 }
 
 /// Hands a tensor over a batch out in one of its forms.
@@ -56,11 +79,16 @@ unsafe fn export<T>(
     field: u32,
     stream: *mut c_void,
     target: *mut *mut T,
-    form: fn(&Exported) -> NonNull<T>,
+    form: Form<T>,
 ) -> i32 {
     in_taker(loader, |instance| {
         if target.is_null() {
             return Err(invalid(format_args!("tensor is NULL")));
+        }
+        if instance.shared.sharing.is_read_only() && !form.says_read_only {
+            let text = "batches for all consumers are read-only, which this form of DLPack cannot \
+                        say: export the versioned one, or copy";
+            return Err(Failure::of(Status::Unsupported, format_args!("{text}")));
         }
         let has_device = instance.device().is_some();
         if !stream.is_null() && !has_device {
@@ -79,7 +107,7 @@ unsafe fn export<T>(
             Failure::of(Status::Again, text)
         })?;
         // SAFETY: it is not NULL, so it is writable.
-        unsafe { target.write(form(&exported).as_ptr()) };
+        unsafe { target.write((form.take)(&exported).as_ptr()) };
         Ok(Status::Ok)
     })
 }
