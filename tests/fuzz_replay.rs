@@ -35,6 +35,10 @@ mod choices;
 mod chunk;
 #[path = "../fuzz/column_model.rs"]
 mod column_model;
+#[path = "../fuzz/bodies/consumer_memory.rs"]
+mod consumer_memory;
+#[path = "../fuzz/bodies/consumer_page.rs"]
+mod consumer_page;
 #[path = "../fuzz/bodies/crc32c.rs"]
 mod crc32c;
 #[path = "../fuzz/bodies/described.rs"]
@@ -51,6 +55,8 @@ mod guard;
 mod gzip;
 #[path = "../fuzz/host.rs"]
 mod host;
+#[path = "../fuzz/hostile_consumer.rs"]
+mod hostile_consumer;
 #[path = "../fuzz/bodies/json.rs"]
 mod json;
 #[path = "common/lane_kernel.rs"]
@@ -113,6 +119,8 @@ const TARGETS: &[(&str, Body)] = &[
     ("boxes", boxes::run),
     ("casts", casts::run),
     ("chunk", chunk::run),
+    ("consumer_memory", consumer_memory::run),
+    ("consumer_page", consumer_page::run),
     ("crc32c", crc32c::run),
     ("described", described::run),
     ("filters", filters::run),
@@ -172,6 +180,7 @@ fn replay(name: &str, path: &Path, body: Body, data: &[u8]) {
 /// How long an input takes, in shares of a target that reads a few bytes.
 fn weight(name: &str) -> usize {
     match name {
+        "consumer_memory" | "consumer_page" => 100,
         "api_sequence" | "augment" | "boxes" | "chunk" => 10,
         "affine" | "casts" | "plan" | "unshuffle" => 3,
         _ => 1,

@@ -1,0 +1,9 @@
+//! A consumer of shared batches that writes anything into all that it has mapped to be written: the
+//! owner neither ends nor hangs, and other consumers get their batches, whatever the bytes.
+
+use super::hostile_consumer::{self, Writes};
+
+/// Checks one input.
+pub fn run(data: &[u8]) {
+    hostile_consumer::run(data, Writes::All);
+}
