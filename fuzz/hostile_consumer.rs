@@ -6,6 +6,7 @@
 //! the other.
 
 use super::choices::Choices;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use wavetrain::base::arena::Region;
 use wavetrain::config::{Config, LOST_SKIP, SHARE_ALL, SHARE_FIRST, SHARE_ROUND};
@@ -89,20 +90,21 @@ fn scribble(place: Region, choices: &mut Choices<'_>) {
 struct Honest {
     order: u32,
     writes: Writes,
-    last: Option<u64>,
+    seen: BTreeSet<u64>,
     count: u64,
 }
 
 impl Honest {
     fn check(&mut self, batch: &Batch<'_>) {
         let id = batch.batch_id();
-        assert!(self.last.is_none_or(|last| last < id), "batch {id} after {:?}", self.last);
+        assert!(self.seen.insert(id), "batch {id} comes twice");
+        // Who pops first gets what another left as well, in any order.
         match self.order {
             SHARE_ROUND => assert_eq!(id, 2 * self.count),
             SHARE_ALL => assert_eq!(id, self.count),
             _ => {}
         }
-        (self.last, self.count) = (Some(id), self.count + 1);
+        self.count += 1;
         for (at, tag) in batch.tags().iter().enumerate() {
             assert_eq!(*tag, 2 * id + at as u64);
             let bytes = &batch.data()[at * ELEMENTS * 8..][..ELEMENTS * 8];
@@ -168,7 +170,7 @@ pub fn run(data: &[u8], writes: Writes) {
     let owner = Loader::open_shared(&config(order), &name, 2).expect("a config that is right");
     let attach = |number| Loader::attach(&name, number, PATIENCE_NS).expect("the name is there");
     let (honest, hostile) = (attach(HONEST), attach(HOSTILE));
-    let mut model = Honest { order, writes, last: None, count: 0 };
+    let mut model = Honest { order, writes, seen: BTreeSet::new(), count: 0 };
     let mut pushed = 0;
     for _ in 0..ACTS_MAX {
         if choices.is_over() {
