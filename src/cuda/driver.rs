@@ -4,6 +4,7 @@
 //! caller has to guarantee memory or the life of a handle; its text names them. All but the first
 //! few need a current context: see `context`.
 
+use crate::base::arena::Region;
 use crate::base::text::Text;
 use crate::cuda::entries::Entries;
 use crate::cuda::handles::{
@@ -257,6 +258,23 @@ impl Driver {
     /// `block` is what `mem_host_alloc` gave, and neither the host nor queued work uses it.
     pub unsafe fn mem_free_host(&self, block: NonNull<u8>) -> Result<(), CuResult> {
         call!(self.mem_free_host(block.as_ptr().cast())).ok()
+    }
+
+    /// Pins memory of the host that is there.
+    ///
+    /// # Safety
+    /// The memory stays until `mem_host_unregister` has returned.
+    pub unsafe fn mem_host_register(&self, place: Region, flags: u32) -> Result<(), CuResult> {
+        let bytes = place.bytes() as usize;
+        call!(self.mem_host_register(place.as_ptr().cast(), bytes, flags)).ok()
+    }
+
+    /// Ends that.
+    ///
+    /// # Safety
+    /// `first` is where memory begins that was registered, and no queued work uses it.
+    pub unsafe fn mem_host_unregister(&self, first: NonNull<u8>) -> Result<(), CuResult> {
+        call!(self.mem_host_unregister(first.as_ptr().cast())).ok()
     }
 
     /// Copies from the device, and waits for it.

@@ -94,6 +94,8 @@ entries! {
         mem_get_info = "cuMemGetInfo_v2"(*mut usize, *mut usize);
         mem_host_alloc = "cuMemHostAlloc"(*mut *mut c_void, usize, u32);
         mem_free_host = "cuMemFreeHost"(*mut c_void);
+        mem_host_register = "cuMemHostRegister_v2"(*mut c_void, usize, u32);
+        mem_host_unregister = "cuMemHostUnregister"(*mut c_void);
         memcpy_htod_async = "cuMemcpyHtoDAsync_v2"(DevicePointer, *const c_void, usize, Stream);
         memcpy_dtoh_async = "cuMemcpyDtoHAsync_v2"(*mut c_void, DevicePointer, usize, Stream);
         memcpy_dtod_async = "cuMemcpyDtoDAsync_v2"(DevicePointer, DevicePointer, usize, Stream);

@@ -12,6 +12,7 @@ use crate::base::status::{Status, Why};
 use crate::base::text::{Tail, Text};
 use crate::cuda::driver::Driver;
 use crate::cuda::entries::Entries;
+use crate::cuda::handles::Context;
 use crate::fail;
 use crate::os::sync::Mutex;
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -168,6 +169,35 @@ impl Driver {
         };
         let driver = resolve(library, shown, why)?;
         Ok(forever(&drivers[place].insert(Loaded { library, driver }).driver))
+    }
+}
+
+impl Driver {
+    /// A driver that this process has loaded already, and in which the calling thread has a current
+    /// context; that context. None: nobody here uses a device.
+    pub fn in_use() -> Option<(&'static Driver, Context)> {
+        let current = |driver: &Driver| match driver.ctx_get_current() {
+            Ok(context) if context != Context::NULL => Some(context),
+            _ => None,
+        };
+        let known = DRIVERS.lock().iter().flatten().find_map(|loaded| {
+            current(&loaded.driver).map(|context| (forever(&loaded.driver), context))
+        });
+        if known.is_some() {
+            return known;
+        }
+        let loader = Loader::of_process()?;
+        // SAFETY: the path has a NUL, and nothing is loaded by this.
+        let library =
+            unsafe { (loader.open)(DEFAULT_PATH.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+        if library.is_null() {
+            return None;
+        }
+        let driver = Driver::load(DriverPath::NULL, &mut Why::new());
+        // SAFETY: this call's own reference is given back; one that was taken stays.
+        unsafe { (loader.close)(library) };
+        let driver = driver.ok()?;
+        current(driver).map(|context| (driver, context))
     }
 }
 

@@ -12,6 +12,7 @@
 //!  module    kernels from PTX             result   codes; fault: what fails
 //!  engine    a loader's share of a device; made and given back by make; launch: slabs and waves;
 //!            fences: slots that wait; digests: slots that are read
+//!  registered  memory of others that is pinned
 //! ```
 //!
 //! The declarations are our own because the codes of a newer driver are no values of an older
@@ -34,6 +35,7 @@ mod launch;
 pub mod library;
 mod make;
 pub mod module;
+pub mod registered;
 #[cfg_attr(not(feature = "internals"), allow(dead_code))] // likewise
 pub mod result;
 

@@ -9,8 +9,9 @@ use crate::base::limits::{CONSUMERS_MAX, FIELDS_MAX, MEMORY_PAGE_BYTES};
 use crate::base::status::{Failure, Status, Why};
 use crate::batch::received::Received;
 use crate::batch::record::SlotRows;
-use crate::batch::shared::{ENTRIES, Facts, What};
+use crate::batch::shared::{ENTRIES, Facts, Order, What};
 use crate::batch::slots::SlotState;
+use crate::cuda::registered::Registered;
 use crate::engine::Engine;
 use crate::engine::calls::Popped;
 use crate::engine::hello::{ANSWER_BYTES, hello, status_in};
@@ -56,10 +57,15 @@ pub fn attach(
     };
     let attached = map(os, &handed, number, why);
     handed.descriptors.iter().for_each(|fd| (os.close)(*fd));
-    let (attached, facts) = attached.inspect_err(|_| (os.close)(handed.socket))?;
+    let (mut attached, facts) = attached.inspect_err(|_| (os.close)(handed.socket))?;
     match settings_of(&facts, number, why) {
         Ok(mut settings) => {
             settings.share.name = name;
+            let reason = &mut settings.backend_reason;
+            reason.clear();
+            write!(reason, "host: batches of process {}", attached.owner.process);
+            let is_read_only = attached.order == Order::All;
+            attached.registered = Registered::take(attached.samples, is_read_only, reason);
             Ok((attached, settings))
         }
         Err(status) => {

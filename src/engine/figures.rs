@@ -20,6 +20,11 @@ impl Engine {
             stats.pinned_bytes_committed = engine.sizes.pinned_bytes();
             stats.gpu_overhead_bytes = engine.overhead_bytes;
         }
+        let registered =
+            self.shared.sharing.attached.as_ref().and_then(|one| one.registered.as_ref());
+        if let Some(registered) = registered {
+            stats.pinned_bytes_committed = registered.bytes();
+        }
         let decodes = self.shared.geometry.device.streams > 0;
         let way = self.shared.settings.config.device_decode;
         stats.device_decode_mode = if decodes { way } else { DECODE_OFF };

@@ -237,6 +237,7 @@ pub fn map(
         socket: *socket,
         owner: *owner,
         watch: socket::watch_process(owner.process).unwrap_or(-1),
+        registered: None,
         numbers: [const { AtomicU64::new(0) }; CONSUMERS_MAX],
     };
     Ok((attached, facts))

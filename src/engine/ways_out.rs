@@ -221,6 +221,9 @@ fn write_held(why: &mut Why, state: &State, shared: &Shared) {
     } else {
         fail!(why, Starved, "all {kept} batch slots are held: release one");
     }
+    for (number, slots, ahead) in state.consumers.holders_of_slots() {
+        write!(why, "; consumer {number} has {slots} of them, {ahead} not popped");
+    }
     write_longest_kept(why, state, shared);
 }
 

@@ -7,6 +7,7 @@
 use crate::base::arena::Region;
 use crate::base::limits::CONSUMERS_MAX;
 use crate::batch::shared::{Order, Page, Records, What};
+use crate::cuda::registered::Registered;
 use crate::os::socket::{self, Peer, Watched};
 use crate::os::{Os, futex};
 use core::sync::atomic::AtomicU64;
@@ -40,6 +41,8 @@ pub struct Attached {
     pub owner: Peer,
     /// Can be read once the owner's process has ended; less than 0: the kernel shows none.
     pub watch: i32,
+    /// The samples, if they are pinned for a context of this process.
+    pub registered: Option<Registered>,
     /// By slot: the number of the entry whose batch it has.
     pub numbers: [AtomicU64; CONSUMERS_MAX],
 }
@@ -112,6 +115,7 @@ impl Attached {
 
     /// Gives up what it was handed.
     pub fn end(&self, os: &Os) {
+        self.registered.iter().for_each(Registered::end);
         for fd in [self.socket, self.watch].into_iter().filter(|fd| *fd >= 0) {
             (os.close)(fd);
         }

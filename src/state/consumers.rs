@@ -221,6 +221,16 @@ impl Consumers {
         lost
     }
 
+    /// The consumers that have slots: how many, and in how many of these a batch waits.
+    pub fn holders_of_slots(&self) -> impl Iterator<Item = (u32, u32, u32)> {
+        let all = (0..self.each.len() as u32).map(|number| {
+            let has = |holders: &&u64| **holders & 1 << number != 0;
+            let slots = self.holders.iter().filter(has).count() as u32;
+            (number, slots, self.ahead(number).count_ones())
+        });
+        all.filter(|(_, slots, _)| *slots > 0)
+    }
+
     /// Slots whose batches wait in the list of a consumer, as bits.
     pub(super) fn ahead(&self, number: u32) -> u64 {
         let first = self.each[number as usize].taken;

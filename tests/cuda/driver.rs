@@ -129,6 +129,8 @@ fn signatures() -> Vec<(&'static str, Vec<String>, Vec<String>)> {
         mem_get_info cuMemGetInfo_v2(_, _);
         mem_host_alloc cuMemHostAlloc(_, _, _);
         mem_free_host cuMemFreeHost(_);
+        mem_host_register cuMemHostRegister_v2(_, _, _);
+        mem_host_unregister cuMemHostUnregister(_);
         memcpy_htod_async cuMemcpyHtoDAsync_v2(_, _, _, _);
         memcpy_dtoh_async cuMemcpyDtoHAsync_v2(_, _, _, _);
         memcpy_dtod_async cuMemcpyDtoDAsync_v2(_, _, _, _);

@@ -17,6 +17,7 @@ mod mapped;
 mod named;
 mod pipeline;
 mod release;
+mod shared;
 mod sim;
 mod simt;
 mod simulator;

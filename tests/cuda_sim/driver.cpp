@@ -156,6 +156,8 @@ const char* const kNames[] = {
     "cuMemGetInfo_v2",
     "cuMemHostAlloc",
     "cuMemFreeHost",
+    "cuMemHostRegister_v2",
+    "cuMemHostUnregister",
     "cuMemcpyHtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",
     "cuMemcpyDtoDAsync_v2",
@@ -691,6 +693,29 @@ ENTRY cuMemFreeHost(void* first) {
     return host_free(&block);
   }
   found("cuMemFreeHost of %p, which is no block, or was freed before", first);
+  return kInvalidValue;
+}
+
+ENTRY cuMemHostRegister_v2(void* first, size_t bytes, unsigned flags) {
+  CALL(cuMemHostRegister_v2, kContext | kUnsafe);
+  if (flags > 15 || !first || !bytes) return kInvalidValue;
+  if (pinned_of(first, 1)) return kAlreadyRegistered;
+  return host_register(current(), first, bytes);
+}
+
+ENTRY cuMemHostUnregister(void* first) {
+  CALL(cuMemHostUnregister, kContext | kUnsafe);
+  for (Pinned& block : pinned) {
+    if (!block.is_used || block.mapped || block.first != first) continue;
+    if (op_on_host_memory(block.first, block.bytes)) {
+      found("cuMemHostUnregister of %llu bytes that queued work uses",
+            (unsigned long long)block.bytes);
+    }
+    pinned_used_bytes -= block.bytes;
+    block.is_used = false;
+    return kSuccess;
+  }
+  found("cuMemHostUnregister of %p, which is not registered", first);
   return kInvalidValue;
 }
 

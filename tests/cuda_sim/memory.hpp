@@ -215,6 +215,17 @@ inline unsigned host_alloc(Context* context, uint64_t bytes, void** result) {
   return kOutOfMemory;
 }
 
+// Memory of somebody else's, which is pinned where it lies: nothing of it is mapped here.
+inline unsigned host_register(Context* context, void* first, uint64_t bytes) {
+  for (Pinned& block : pinned) {
+    if (block.is_used) continue;
+    block = {true, context, static_cast<unsigned char*>(first), bytes, 0};
+    pinned_used_bytes += bytes;
+    return kSuccess;
+  }
+  return kOutOfMemory;
+}
+
 // The pinned block that holds [first, first + bytes), or null.
 inline Pinned* pinned_of(const void* first, uint64_t bytes) {
   const unsigned char* place = static_cast<const unsigned char*>(first);

@@ -40,6 +40,7 @@ enum : unsigned {
   kNotFound = 500,
   kNotReady = 600,
   kIllegalAddress = 700,
+  kAlreadyRegistered = 712,
   kCaptureUnsupported = 900,
   kCaptureInvalidated = 901,
   kCaptureMerge = 902,

@@ -184,15 +184,47 @@ fn a_failing_batch_ends_the_list_of_all_until_a_reset() {
 }
 
 #[test]
-fn held_batches_stall_their_slots_alone_and_close_waits_for_them() {
-    let (cube, name) = (cube("held"), own_name("held"));
+fn a_consumer_that_sleeps_stalls_the_others_once_slots_are_used_up() {
+    let (cube, name) = (cube("asleep"), own_name("asleep"));
     let owner = owner(&name, SHARE_ROUND, 2);
-    let (slow, quick) = (attach(&name, 0), attach(&name, 1));
+    let (asleep, awake) = (attach(&name, 0), attach(&name, 1));
     push(&owner, &cube, 0..60);
-    let Pop::Batch(held) = slow.pop(PATIENCE_NS).unwrap() else { panic!("no batch") };
-    assert_eq!(next(&quick), Got::Batch(1, tags_of(1)));
-    assert_eq!(next(&quick), Got::Batch(3, tags_of(3)));
+    // Five slots: 0, 2, 4, 6 and 8 wait for the one that sleeps.
+    for batch in [1, 3, 5, 7] {
+        assert_eq!(next(&awake), Got::Batch(batch, tags_of(batch)));
+    }
+    let Pop::Starved(_) = awake.pop(200_000_000).unwrap() else { panic!("a sixth slot") };
+    let Pop::Starved(why) = owner.pop(1).unwrap() else { panic!("not stalled") };
+    let text = why.as_str();
+    assert!(text.contains("consumer 0 has 5 of them, 5 not popped"), "{text}");
+    for batch in [0, 2, 4, 6, 8, 10] {
+        assert_eq!(next(&asleep), Got::Batch(batch, tags_of(batch)));
+    }
+    assert_eq!(next(&awake), Got::Batch(9, tags_of(9)));
+    [asleep, awake, owner].into_iter().for_each(close);
+}
+
+#[test]
+fn a_tensor_keeps_its_slot_after_the_release() {
+    let (cube, name) = (cube("tensors"), own_name("tensors"));
+    let config = Config { n_batch_slots: 2, ..config() };
+    let owner = Loader::open_shared(&config, &name, 1).unwrap();
+    let consumer = attach(&name, 0);
+    push(&owner, &cube, 0..8);
+    let mut tensors = Vec::new();
+    for batch in 0..2 {
+        let Pop::Batch(popped) = consumer.pop(PATIENCE_NS).unwrap() else { panic!("no batch") };
+        assert_eq!(popped.batch_id(), batch);
+        tensors.push(popped.dlpack().unwrap().unwrap());
+    }
     thread::sleep(Duration::from_millis(20));
-    drop(held);
-    [slow, quick, owner].into_iter().for_each(close);
+    assert!(matches!(consumer.pop(0).unwrap(), Pop::Again(_)));
+    let status = consumer.stats().unwrap().batches_held;
+    assert_eq!(status, 2);
+    for tensor in tensors {
+        // SAFETY: the tensor lives, and is deleted once.
+        unsafe { tensor.as_ref().deleter.unwrap()(tensor.as_ptr()) };
+    }
+    assert_eq!(next(&consumer), Got::Batch(2, tags_of(2)));
+    [consumer, owner].into_iter().for_each(close);
 }

@@ -449,7 +449,10 @@ pub unsafe extern "C" fn wavetrain_last_error(loader: u64, error: *mut Error) ->
         // SAFETY: the error is NULL or as the header says.
         return unsafe { told(error, &Failure::shutdown()) };
     };
-    let failure = instance.last_error().unwrap_or_else(|| Failure::new(Status::Ok));
+    // An owner that takes batches itself has failed where it takes them.
+    let of_taker = || enter_taker(loader).and_then(|taker| taker.last_error());
+    let failure = instance.last_error().or_else(of_taker);
+    let failure = failure.unwrap_or_else(|| Failure::new(Status::Ok));
     // SAFETY: the error is NULL or as the header says.
     let is_written = unsafe { write_error(error, &failure) };
     // This call keeps no text of its own, so that asking changes nothing.
