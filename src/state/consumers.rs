@@ -17,7 +17,7 @@ use crate::base::arena::Carver;
 use crate::base::bill::Item;
 use crate::base::indexes::BatchSlot;
 use crate::base::status::{Failure, Status};
-use crate::batch::shared::{Order, Page, Records, Taken, What};
+use crate::batch::shared::{ENTRIES, Order, Page, Records, Taken, What};
 use crate::batch::slots::SlotState;
 use crate::os::socket::Peer;
 use crate::setup::config::LOST_SKIP;
@@ -27,6 +27,10 @@ use crate::state::device::bits;
 use crate::state::lock::Condition;
 use crate::state::shared::Shared;
 use core::sync::atomic::Ordering::Relaxed;
+
+/// How often entries are tried to be taken back. Each try fails because their consumer took one at
+/// that moment; it has no more than a list has. One that goes on has what it takes to itself.
+const TRIES: u64 = 2 * ENTRIES;
 
 /// How far a consumer is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -200,16 +204,12 @@ impl Consumers {
     /// bits, whose batches it loses by that.
     pub(super) fn take_back(&mut self, number: u32) -> u64 {
         let consumer = &mut self.each[number as usize];
-        // Ends: a consumer takes what is there, and a page that says nonsense is looked at once.
-        loop {
+        for _ in 0..TRIES {
             let Some(page) = &consumer.page else { break };
-            match page.taken(consumer.taken, consumer.tail) {
-                Taken::Nonsense => break,
-                Taken::Entries(taken) if page.pass(taken, consumer.tail) => {
-                    consumer.taken = taken;
-                    break;
-                }
-                Taken::Entries(_) => {}
+            let Taken::Entries(taken) = page.taken(consumer.taken, consumer.tail) else { break };
+            if page.pass(taken, consumer.tail) {
+                consumer.taken = taken;
+                break;
             }
         }
         let lost = self.ahead(number);

@@ -230,10 +230,8 @@ fn batches_for_all_are_read_only_and_say_so() {
         let mut held = 0;
         // SAFETY: as the header says of each pointer.
         unsafe {
-            assert_eq!(
-                wavetrain_pop(consumer.token(), PATIENCE_NS, &mut held, std::ptr::null_mut()),
-                0
-            );
+            let none = std::ptr::null_mut();
+            assert_eq!(wavetrain_pop(consumer.token(), PATIENCE_NS, &mut held, none), 0);
             let mut tensor = std::ptr::null_mut();
             let stream = std::ptr::null_mut();
             let got = wavetrain_dlpack_legacy(consumer.token(), held, 0, stream, &mut tensor);
@@ -252,7 +250,7 @@ fn another_user_and_a_forked_child_are_refused() {
     alone(|| {
         // SAFETY: no preconditions.
         if unsafe { libc::geteuid() } != 0 {
-            println!("skipped: only root can become another user");
+            println!("only root can become another user: that part is left out");
         }
         let path = format!("/tmp/wavetrain-{}", own_name("user"));
         let owner = Loader::open_shared(&config(), &path, 1).unwrap();
@@ -262,7 +260,9 @@ fn another_user_and_a_forked_child_are_refused() {
         // SAFETY: this process has only threads of the library, which the child does not use.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let is_dead = |result: Result<Pop<'_>, Failure>| matches!(result, Err(failure) if failure.status == Status::Shutdown);
+            let is_dead = |popped: Result<Pop<'_>, Failure>| {
+                popped.err().is_some_and(|failure| failure.status == Status::Shutdown)
+            };
             let mut is_right = is_dead(consumer.pop(0)) && is_dead(owner.pop(0));
             // SAFETY: no preconditions.
             if unsafe { libc::setuid(65534) } == 0 {
