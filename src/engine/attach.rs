@@ -18,6 +18,7 @@ use crate::engine::hello::{ANSWER_BYTES, hello, status_in};
 use crate::engine::segments::{Handed, map};
 use crate::engine::ways_out::{starved_text, write_unattached};
 use crate::fail;
+use crate::os::memory::Paged;
 use crate::os::socket::{self, Descriptors, Peer};
 use crate::os::{Errno, Os};
 use crate::setup::config::{Config, FieldTable, THREADS_PUMP};
@@ -39,13 +40,14 @@ fn close_all(os: &Os, handed: &Handed) {
 }
 
 /// Attaches as consumer `number`, once somebody has the name, until the deadline.
+#[inline(never)] // what it makes is not to stand on the stack of all that follows
 pub fn attach(
     os: &Os,
     name: &str,
     number: u32,
     timeout_ns: u64,
     why: &mut Why,
-) -> Result<(Attached, Settings), Status> {
+) -> Result<(Paged<Attached>, Settings), Status> {
     let name = socket_name(name, why)?;
     let deadline = (os.now_ns)().saturating_add(timeout_ns);
     let handed = loop {
@@ -60,19 +62,28 @@ pub fn attach(
     let (mut attached, facts) = attached.inspect_err(|_| (os.close)(handed.socket))?;
     match settings_of(&facts, number, why) {
         Ok(mut settings) => {
-            settings.share.name = name;
+            attached.name = name;
             let reason = &mut settings.backend_reason;
             reason.clear();
             write!(reason, "host: batches of process {}", attached.owner.process);
             let is_read_only = attached.order == Order::All;
             attached.registered = Registered::take(attached.samples, is_read_only, reason);
-            Ok((attached, settings))
+            match Paged::new(os, attached, |attached| attached.give_up(os)) {
+                Ok(attached) => Ok((attached, settings)),
+                Err(errno) => Err(fail!(why, OutOfMemory, "attaching: {errno}")),
+            }
         }
         Err(status) => {
-            attached.end(os);
+            attached.give_up(os);
             Err(status)
         }
     }
+}
+
+/// Gives up what an owner handed over.
+pub fn end_attached(os: &Os, attached: &Paged<Attached>) {
+    attached.give_up(os);
+    attached.end(os);
 }
 
 /// Asks the owner; None: it ended before it answered.
@@ -213,11 +224,22 @@ fn settings_of(facts: &Facts, number: u32, why: &mut Why) -> Result<Settings, St
 impl Engine {
     /// Refuses a consumer what is the owner's.
     pub fn refuse_consumer(&self) -> Result<(), Failure> {
-        let Some(attached) = &self.shared.sharing.attached else { return Ok(()) };
-        let process = attached.owner.process;
+        if self.is_consumer() { Err(self.not_the_owner()) } else { Ok(()) }
+    }
+
+    /// Whether another process fills the batches.
+    pub fn is_consumer(&self) -> bool {
+        self.shared.sharing.attached.is_some()
+    }
+
+    /// Why a consumer may not do what is the owner's.
+    #[cold]
+    #[inline(never)] // its text is not to stand on the stack of a push
+    pub fn not_the_owner(&self) -> Failure {
+        let process = self.shared.sharing.attached.as_ref().map_or(0, |one| one.owner.process);
         let calls = "push, flush, reset, pump, lend, read_into and forget";
         let text = format_args!("{calls} are the owner's, process {process}: call them there");
-        Err(Failure::of(Status::Invalid, text))
+        Failure::of(Status::Invalid, text)
     }
 
     /// The next entry of a consumer's list.
@@ -296,7 +318,7 @@ impl Engine {
     }
 
     fn owner_is_gone(&self, attached: &Attached) -> Failure {
-        let (name, process) = (self.shared.settings.share.name.as_str(), attached.owner.process);
+        let (name, process) = (attached.name.as_str(), attached.owner.process);
         let end = if attached.records.is_closed() { "has closed" } else { "has ended" };
         let text = "close this one, and attach again once it shares anew";
         Failure::of(

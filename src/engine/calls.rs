@@ -85,8 +85,8 @@ impl Engine {
         mut fill: impl Fill,
         timeout_ns: u64,
     ) -> (usize, Result<(), Failure>) {
-        if let Err(failure) = self.refuse_consumer() {
-            return (0, Err(failure));
+        if self.is_consumer() {
+            return (0, Err(self.not_the_owner()));
         }
         let deadline = self.shared.deadline(timeout_ns);
         let mut taken = 0;

@@ -23,7 +23,6 @@ use crate::jobs::device::{has_drained, next_look};
 use crate::jobs::release::is_device_at_rest;
 use crate::os::sink::Level;
 use crate::setup::config::UNTIL_RELEASED;
-use crate::state::attached::Attached;
 use crate::state::device::bits;
 use crate::state::kept::{Spans, spans_of_slot, spans_of_state};
 use crate::state::lock::{Condition, Locked};
@@ -37,7 +36,7 @@ impl Engine {
         let was_running = state.life != Life::Closing;
         state.life = Life::Closing;
         if was_running {
-            self.shared.sharing.attached.iter().for_each(Attached::leave);
+            self.shared.sharing.attached.iter().for_each(|attached| attached.leave());
         }
         self.call_owner();
         use Condition::{Batch, Decode, Device, Idle, Io, Space};

@@ -13,10 +13,10 @@ use crate::base::limits::{MEMORY_PAGE_BYTES, METADATA_SMALL_BYTES, WINDOW_BYTES}
 use crate::base::stats::StatsCells;
 use crate::base::status::{Status, Why};
 use crate::batch::exports::Exports;
-use crate::batch::shared::Records;
 use crate::cuda::{DeviceEngine, HAS_DEVICES};
 use crate::decode::{Decoder, target_bytes};
 use crate::engine::Engine;
+use crate::engine::attach::end_attached;
 use crate::engine::open_device::{
     add_device_lines, carve_batches, carve_fences, carve_rows, carve_staging, open_engine,
 };
@@ -29,7 +29,7 @@ use crate::finish::PASSES;
 use crate::jobs::plan::window::Planner;
 use crate::os::asked::Asked;
 use crate::os::folder::Folder;
-use crate::os::memory::Block;
+use crate::os::memory::{Block, Paged};
 use crate::os::profiler::Profiler;
 use crate::os::sink::{Level, Sink};
 use crate::os::store::Store;
@@ -41,7 +41,7 @@ use crate::setup::settings::{Floor, Settings};
 use crate::state::State;
 use crate::state::attached::Attached;
 use crate::state::lock::{Condition, Lock};
-use crate::state::owned::Sharing;
+use crate::state::owned::{Owned, Sharing};
 use crate::state::shared::{Padding, Paddings, Shared};
 use crate::state::worker::{DecodeContext, Worker};
 use crate::wave::WaveTables;
@@ -153,12 +153,8 @@ impl Opened {
         let os = self.loader.shared.os;
         let hook = self.loader.shared.settings.config.memory;
         let shared = self.loader.shared;
-        shared
-            .sharing
-            .owned
-            .iter()
-            .for_each(|owned| segments::give_back(os, &shared.settings, owned));
-        shared.sharing.attached.iter().for_each(|attached| attached.end(os));
+        shared.sharing.owned.iter().for_each(|owned| end_owned(os, owned));
+        shared.sharing.attached.iter().for_each(|attached| end_attached(os, attached));
         if let Some(engine) = self.loader.shared.engine() {
             engine.close();
         }
@@ -180,18 +176,24 @@ pub fn open(
     os: &'static Os,
     settings: &Settings,
     handle: Handle,
-    attached: Option<Attached>,
+    attached: Option<Paged<Attached>>,
     why: &mut Why,
 ) -> Result<Opened, Status> {
-    let mut sharing = Sharing { attached, owned: None };
+    let mut sharing = Sharing { attached, ..Sharing::default() };
     let opened = segments::take(os, settings, why).and_then(|owned| {
         sharing.owned = owned;
+        sharing.records = segments::shared_records(os, settings, &sharing);
         open_with(os, settings, handle, &mut sharing, why)
     });
     // A loader that was made gave them back itself.
-    sharing.owned.iter().for_each(|owned| segments::give_back(os, settings, owned));
-    sharing.attached.iter().for_each(|attached| attached.end(os));
+    sharing.owned.iter().for_each(|owned| end_owned(os, owned));
+    sharing.attached.iter().for_each(|attached| end_attached(os, attached));
     opened
+}
+
+fn end_owned(os: &Os, owned: &Paged<Owned>) {
+    segments::give_back(os, owned);
+    owned.end(os);
 }
 
 fn open_with(
@@ -420,7 +422,7 @@ fn carve_common(
     (common_scratch, sharing): (Region, &Sharing),
 ) -> Option<Common> {
     let folder = carver.place(Item::Instance, || Folder::current(os));
-    let shared = (common_scratch, segments::shared_records(os, settings, sharing));
+    let shared = (common_scratch, sharing);
     let states = carve_state(carver, os, settings, geometry, shared);
     states.zip(folder).map(|((lock, stats), folder)| (lock, stats, folder))
 }
@@ -432,7 +434,7 @@ fn carve_state(
     os: &Os,
     settings: &Settings,
     geometry: &Geometry,
-    shared: (Region, Option<Records>),
+    shared: (Region, &Sharing),
 ) -> Option<(&'static Mutex<State>, &'static StatsCells)> {
     let files_max = if carver.is_counting() { 1 } else { open_files_max(os, settings) };
     let make = |carver: &mut Carver| {

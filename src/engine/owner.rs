@@ -261,7 +261,7 @@ impl Engine {
 
     /// Failures that were published with the lock held.
     fn tell_log(&self) {
-        let failure = self.lock.lock().consumers.unlogged.take();
+        let failure = self.lock.lock().consumers.unlogged.first_mut().and_then(Option::take);
         if let Some(failure) = failure {
             self.shared.sink.log(Level::Error, failure.tag, format_args!("{failure}"));
         }

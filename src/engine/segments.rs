@@ -11,10 +11,12 @@ use crate::base::status::{Status, Why};
 use crate::batch::record::SlotRows;
 use crate::batch::shared::{Facts, LAYOUT, MAGIC, Order, PAGE_BYTES, Page, Records, Sizes};
 use crate::fail;
+use crate::os::memory::Paged;
 use crate::os::socket::{self, Descriptors, Peer};
 use crate::os::{Errno, Os, segment};
 use crate::records::Dtype;
 use crate::setup::settings::Settings;
+use crate::setup::share::SocketName;
 use crate::state::attached::Attached;
 use crate::state::owned::{Owned, Sharing};
 use arrayvec::ArrayVec;
@@ -35,23 +37,29 @@ pub fn shared_bytes(settings: &Settings) -> u64 {
 }
 
 /// Takes the name, and the memory.
-pub fn take(os: &Os, settings: &Settings, why: &mut Why) -> Result<Option<Owned>, Status> {
+#[inline(never)] // what it makes is not to stand on the stack of all that follows
+pub fn take(os: &Os, settings: &Settings, why: &mut Why) -> Result<Option<Paged<Owned>>, Status> {
     if !settings.is_owner() {
         return Ok(None);
     }
-    let name = settings.share.name.as_str();
+    // The config is that of the call, as the name in it.
+    let socket_name = settings.config.share_name.read(why)?;
+    let name = socket_name.as_str();
     let listening = socket::listen(name).map_err(|errno| refuse_name(name, errno, why))?;
     let call = socket::call().map_err(|errno| {
         listening.end(name);
         fail!(why, OutOfMemory, "sharing batches: {errno}")
     })?;
     let (records, samples) = (None, None);
-    let mut owned = Owned { listening, call, records, samples, pages: ArrayVec::new() };
+    let (pages, name) = (ArrayVec::new(), socket_name);
+    let mut owned = Owned { name, listening, call, records, samples, pages };
     if let Err(status) = take_memory(os, settings, &mut owned, why) {
-        give_back(os, settings, &owned);
+        give_back(os, &owned);
         return Err(status);
     }
-    Ok(Some(owned))
+    Paged::new(os, owned, |owned| give_back(os, owned))
+        .map(Some)
+        .map_err(|errno| fail!(why, OutOfMemory, "sharing: {errno}"))
 }
 
 fn refuse_name(name: &str, errno: Errno, why: &mut Why) -> Status {
@@ -119,8 +127,8 @@ fn take_memory(
 }
 
 /// Gives the name and the memory back.
-pub fn give_back(os: &Os, settings: &Settings, owned: &Owned) {
-    owned.listening.end(settings.share.name.as_str());
+pub fn give_back(os: &Os, owned: &Owned) {
+    owned.listening.end(owned.name.as_str());
     (os.close)(owned.call);
     for (fd, place) in owned.records.iter().chain(&owned.samples).chain(&owned.pages) {
         (os.unmap)(place.start(), place.bytes());
@@ -129,6 +137,7 @@ pub fn give_back(os: &Os, settings: &Settings, owned: &Owned) {
 }
 
 /// The records of an owner, with the facts in them.
+#[inline(never)] // facts are not to stand on the stack of all that is laid out
 fn records_of(os: &Os, settings: &Settings, owned: &Owned) -> Option<Records> {
     let (_, place) = owned.records?;
     // SAFETY: the mapping has these sizes, and stays until the loader has given everything back.
@@ -237,6 +246,7 @@ pub fn map(
         socket: *socket,
         owner: *owner,
         watch: socket::watch_process(owner.process).unwrap_or(-1),
+        name: SocketName::new(),
         registered: None,
         numbers: [const { AtomicU64::new(0) }; CONSUMERS_MAX],
     };

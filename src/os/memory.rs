@@ -7,7 +7,7 @@ use crate::base::abi::MemoryHook;
 use crate::base::arena::Carver;
 use crate::base::status::{Status, Why};
 use crate::fail;
-use crate::os::Os;
+use crate::os::{Errno, Os};
 use core::ops::Range;
 use core::ptr::NonNull;
 
@@ -123,5 +123,37 @@ impl Block {
             },
             (Source::Hook, None) | (Source::Caller, _) => {}
         }
+    }
+}
+
+/// A value in pages of its own, so that it does not stand on the stack of all that hand it on.
+pub struct Paged<T: 'static> {
+    place: &'static T,
+}
+
+impl<T> Paged<T> {
+    /// Takes pages for a value. Where there are none, `end` gets the value.
+    pub fn new(os: &Os, value: T, end: impl FnOnce(&T)) -> Result<Paged<T>, Errno> {
+        assert!(align_of::<T>() <= BLOCK_ALIGN as usize);
+        let mapped = (os.map)(size_of::<T>() as u64);
+        let place = mapped.inspect_err(|_| end(&value))?.cast::<T>();
+        // SAFETY: the pages are new, large enough, aligned, and nobody else's.
+        unsafe {
+            place.write(value);
+            Ok(Paged { place: place.as_ref() })
+        }
+    }
+
+    /// Gives the pages back. The value is used no more, and is not dropped.
+    pub fn end(&self, os: &Os) {
+        (os.unmap)(NonNull::from(self.place).cast(), size_of::<T>() as u64);
+    }
+}
+
+impl<T> core::ops::Deref for Paged<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.place
     }
 }

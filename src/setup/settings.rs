@@ -328,6 +328,8 @@ impl Settings {
 
     /// Takes the host, if the device ended an open with `status`; false if that is an error.
     /// `floor` as for `settle`: batches in the host's memory leave less to threads.
+    #[cold]
+    #[inline(never)] // its texts are not to stand on the stack of an open
     pub fn take_the_host(
         &mut self,
         (status, why): (Status, &Why),

@@ -1,6 +1,7 @@
 //! The settings of a loader whose batches other processes take.
 //!
-//! In: a config, or the facts of an owner. Out: the name, the order, how many consumers there are.
+//! In: a config, or the facts of an owner. Out: the order, and how many consumers there are; the
+//! name, which is no part of settings, since these stand on the stack of an open.
 
 use crate::base::limits::{CONSUMERS_MAX, SHARE_NAME_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
 use crate::base::status::{Status, Why};
@@ -84,12 +85,10 @@ pub enum Part {
 }
 
 /// See the module.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub struct Share {
     /// Whether the loader is an owner, a consumer, or neither.
     pub part: Part,
-    /// The name.
-    pub name: SocketName,
     /// Consumers; of a consumer its own number.
     pub consumers: u32,
     /// Which consumer gets which batch.
@@ -98,8 +97,7 @@ pub struct Share {
 
 impl Share {
     /// Nothing is shared.
-    pub const NONE: Share =
-        Share { part: Part::None, name: SocketName::new(), consumers: 0, order: Order::Round };
+    pub const NONE: Share = Share { part: Part::None, consumers: 0, order: Order::Round };
 
     /// What a config asks for.
     pub fn of(config: &Config, why: &mut Why) -> Result<Share, Status> {
@@ -115,7 +113,7 @@ impl Share {
             let Some(name) = asked else { return Ok(Share::NONE) };
             return Err(fail!(why, Invalid, "{name} is set, but share_name is not: set both"));
         }
-        let name = config.share_name.read(why)?;
+        config.share_name.read(why)?;
         if count == 0 {
             let text = format_args!("share_consumers = 0: must be 1 to {CONSUMERS_MAX}");
             return Err(fail!(why, Invalid, "{text} with share_name"));
@@ -137,7 +135,7 @@ impl Share {
             ));
         }
         let order = Order::of(config.share_order).unwrap_or(Order::Round);
-        Ok(Share { part: Part::Owner, name, consumers: count, order })
+        Ok(Share { part: Part::Owner, consumers: count, order })
     }
 
     /// Whether batches lie in memory that processes share.

@@ -10,6 +10,7 @@ use crate::batch::shared::{Order, Page, Records, What};
 use crate::cuda::registered::Registered;
 use crate::os::socket::{self, Peer, Watched};
 use crate::os::{Os, futex};
+use crate::setup::share::SocketName;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
 
@@ -23,6 +24,8 @@ pub const LEAVE: u8 = 2;
 
 /// See the module.
 pub struct Attached {
+    /// The name that the owner shares.
+    pub name: SocketName,
     /// What the owner writes.
     pub records: Records,
     /// What this consumer writes.
@@ -114,7 +117,7 @@ impl Attached {
     }
 
     /// Gives up what it was handed.
-    pub fn end(&self, os: &Os) {
+    pub fn give_up(&self, os: &Os) {
         self.registered.iter().for_each(Registered::end);
         for fd in [self.socket, self.watch].into_iter().filter(|fd| *fd >= 0) {
             (os.close)(fd);

@@ -25,6 +25,7 @@ use crate::setup::settings::Settings;
 use crate::state::State;
 use crate::state::device::bits;
 use crate::state::lock::Condition;
+use crate::state::owned::Sharing;
 use crate::state::shared::Shared;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -101,20 +102,20 @@ pub struct Consumers {
     pub(super) has_failed: bool,
     /// Something changed that `publish` looks at, besides the stream.
     pub is_due: bool,
-    /// A failure that the log was not told yet.
-    pub unlogged: Option<Failure>,
+    /// A failure that the log was not told yet. Its place is apart, as that of a call's.
+    pub unlogged: &'static mut [Option<Failure>],
     pub(super) is_skipping: bool,
 }
 
 impl Consumers {
     /// Those of an owner; none of a loader that shares nothing.
     #[inline(never)] // as Carver::place
-    pub fn carve(carver: &mut Carver, settings: &Settings, records: Option<Records>) -> Consumers {
+    pub fn carve(carver: &mut Carver, settings: &Settings, sharing: &Sharing) -> Consumers {
         let share = &settings.share;
         let count = if settings.is_owner() { u64::from(share.consumers) } else { 0 };
         let slots = if settings.is_owner() { u64::from(settings.batch_records()) } else { 0 };
         Consumers {
-            records: records.filter(|_| settings.is_owner()),
+            records: sharing.records.filter(|_| settings.is_owner()),
             order: share.order,
             each: carver.slice(Item::BatchStates, count, &Consumer::NEW),
             holders: carver.slice(Item::BatchStates, slots, &0),
@@ -123,7 +124,7 @@ impl Consumers {
             has_ended: false,
             has_failed: false,
             is_due: false,
-            unlogged: None,
+            unlogged: carver.slice_from(Item::BatchStates, count.min(1), |_| None),
             is_skipping: settings.config.on_consumer_lost == LOST_SKIP,
         }
     }
@@ -157,6 +158,11 @@ impl Consumers {
     /// Whether the end was published, and is the last that is.
     pub fn has_ended(&self) -> bool {
         self.has_ended
+    }
+
+    /// A failure that the log is to be told.
+    pub(super) fn tell(&mut self, failure: Failure) {
+        self.unlogged.iter_mut().for_each(|place| *place = Some(failure.clone()));
     }
 
     /// Samples were pushed.

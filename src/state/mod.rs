@@ -39,7 +39,6 @@ use crate::base::shelf::Shelf;
 use crate::base::status::{Failure, Why};
 use crate::batch::pieces::Piece;
 use crate::batch::record::Elsewhere;
-use crate::batch::shared::Records;
 use crate::batch::slots::{SlotState, Slots};
 use crate::chunk_cache::ChunkCache;
 use crate::cuda::{DeviceEngine, Fault, HAS_DEVICES};
@@ -58,6 +57,7 @@ use crate::state::flights::AsyncReads;
 use crate::state::host_threads::HostThreads;
 pub use crate::state::kept_failures::KeptFailure;
 use crate::state::lock::{Condition, Lock, Locked, Wakes};
+use crate::state::owned::Sharing;
 use crate::state::readers::Readers;
 use crate::state::reading::Reading;
 use crate::state::resampling::Resampling;
@@ -244,13 +244,13 @@ impl State {
         settings: &Settings,
         geometry: &Geometry,
         files_max: u32,
-        (common_scratch, records): (Region, Option<Records>),
+        (common_scratch, sharing): (Region, &Sharing),
     ) -> State {
         let config = &settings.config;
         let (waves, keeps) = (settings.wave_counts(), settings.per_sample.keeps());
         let ahead = (settings.lookahead_samples, settings.per_sample.boxes);
         let (counts, is_shared) = (settings.slot_counts(), settings.share.is_shared());
-        let rows = Elsewhere::of(is_shared, records);
+        let rows = Elsewhere::of(is_shared, sharing.records);
         State {
             life: Life::Running,
             ending: Ending::Working,
@@ -277,7 +277,7 @@ impl State {
             device: DeviceState::carve(carver, settings, geometry.device),
             kept_failures: KeptFailure::carve(carver),
             slots: Slots::carve(carver, counts, &settings.per_sample, rows),
-            consumers: Consumers::carve(carver, settings, records),
+            consumers: Consumers::carve(carver, settings, sharing),
             plan_wanted: [false; LANES],
             planning: [false; LANES],
             owners: carver.slice(Item::ChunkCacheTables, settings.cache_granules(), &0),

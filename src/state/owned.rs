@@ -3,8 +3,10 @@
 
 use crate::base::arena::Region;
 use crate::base::limits::CONSUMERS_MAX;
-use crate::batch::shared::Order;
+use crate::batch::shared::{Order, Records};
+use crate::os::memory::Paged;
 use crate::os::socket::Listening;
+use crate::setup::share::SocketName;
 use crate::state::attached::Attached;
 use arrayvec::ArrayVec;
 
@@ -12,9 +14,11 @@ use arrayvec::ArrayVec;
 #[derive(Default)]
 pub struct Sharing {
     /// What consumers take batches by, if it has any.
-    pub owned: Option<Owned>,
+    pub owned: Option<Paged<Owned>>,
     /// What it takes batches by, if another process fills them.
-    pub attached: Option<Attached>,
+    pub attached: Option<Paged<Attached>>,
+    /// What the owner writes, if there is one.
+    pub records: Option<Records>,
 }
 
 impl Sharing {
@@ -33,6 +37,8 @@ impl Sharing {
 
 /// What an owner has.
 pub struct Owned {
+    /// The name.
+    pub name: SocketName,
     /// Consumers connect to it.
     pub listening: Listening,
     /// Calls the thread that answers them.

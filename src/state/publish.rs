@@ -23,6 +23,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 impl State {
     /// Publishes all that can be.
+    #[inline(never)] // it takes some hundred bytes of stack, of whoever gives up the lock
     pub fn publish(&mut self, shared: &Shared) {
         let Some(records) = self.consumers.records else { return };
         self.consumers.is_due = false;
@@ -55,7 +56,7 @@ impl State {
                 let failure = self.slots.failure(slot).clone();
                 self.slots.drop_failed(slot);
                 self.end_stream(&failure);
-                self.consumers.unlogged = Some(failure);
+                self.consumers.tell(failure);
                 true
             }
             _ => self.even_out(),
@@ -111,7 +112,7 @@ impl State {
             let text = LostText { number, peer, was_new, has_closed };
             let failure = Failure::of(Status::Shutdown, format_args!("{text}"));
             self.end_stream(&failure);
-            self.consumers.unlogged = Some(failure);
+            self.consumers.tell(failure);
             return true;
         }
         self.take_slot(shared, slot);

@@ -15,13 +15,14 @@ use crate::base::status::{Status, Why};
 use crate::batch::exports::Deleters;
 use crate::cuda::HAS_DEVICES;
 use crate::engine::Engine;
-use crate::engine::attach::{Attached, attach};
+use crate::engine::attach::{Attached, attach, end_attached};
 use crate::engine::open::{self, Handle, Opened};
 use crate::fail;
 use crate::jobs::tensors;
 use crate::os::cancel::Uncancelled;
 use crate::os::loaded::keep_loaded;
-use crate::os::sink::Level;
+use crate::os::memory::Paged;
+use crate::os::sink::{Level, Sink};
 use crate::os::{Os, SYSTEM, fatal};
 use crate::setup::config::Config;
 use crate::setup::settings::Settings;
@@ -192,6 +193,7 @@ pub fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64
 
 /// Attaches to the loader that shares `name`, as consumer `number`; the token of a loader that
 /// takes its batches.
+#[inline(never)] // its settings are not to stand on the stack of an open
 pub fn attach_token(
     os: &'static Os,
     (name, number): (&str, u32),
@@ -204,13 +206,14 @@ pub fn attach_token(
     match settle(&mut checked) {
         Ok(settings) => open_settings(os, settings, Some(attached), why),
         Err(status) => {
-            attached.end(os);
+            end_attached(os, &attached);
             Err(status)
         }
     }
 }
 
 /// The owner of a name attaches to itself, as consumer 0.
+#[inline(never)] // as said of `attach_token`
 fn attach_owner(
     os: &'static Os,
     (token, config): (u64, &Config),
@@ -238,20 +241,35 @@ fn place_of(token: u64) -> Option<&'static Place> {
     PLACES.get(((token & ((1 << PLACE_BITS) - 1)) as usize).checked_sub(1)?)
 }
 
+#[cold]
+#[inline(never)] // as said of `warn_of_unloading`
+fn no_place(why: &mut Why) -> Status {
+    fail!(
+        why,
+        OutOfMemory,
+        "{INSTANCES_MAX} loaders are open, as many as one process may have: close one, or let one \
+         loader stream what several do"
+    )
+}
+
+#[cold]
+#[inline(never)] // the log's line is not to stand on the stack of an open
+fn warn_of_unloading(sink: &Sink) {
+    let text = "keep_loaded: the system does not keep this library loaded: close the loader, and \
+                delete its tensors, before it is unloaded";
+    sink.log(Level::Warn, 0, format_args!("{text}"));
+}
+
+#[inline(never)] // one of it, for owners, consumers and loaders of one process
 fn open_settings(
     os: &'static Os,
     settings: &mut Settings,
-    attached: Option<Attached>,
+    attached: Option<Paged<Attached>>,
     why: &mut Why,
 ) -> Result<u64, Status> {
     let Some((number, token)) = reserve() else {
-        attached.iter().for_each(|attached| attached.end(os));
-        return Err(fail!(
-            why,
-            OutOfMemory,
-            "{INSTANCES_MAX} loaders are open, as many as one process may have: close one, or let \
-             one loader stream what several do"
-        ));
+        attached.iter().for_each(|attached| end_attached(os, attached));
+        return Err(no_place(why));
     };
     let place = &PLACES[number];
     let handle = Handle { token, job: host_job };
@@ -266,9 +284,7 @@ fn open_settings(
     let opened = opened.inspect_err(|_| place.state.store(FREE, SeqCst))?;
     let shared = opened.loader.shared;
     if shared.settings.config.keep_loaded == 1 && !keep_loaded() {
-        let text = "keep_loaded: the system does not keep this library loaded: close the loader, \
-                    and delete its tensors, before it is unloaded";
-        shared.sink.log(Level::Warn, 0, format_args!("{text}"));
+        warn_of_unloading(&shared.sink);
     }
     fatal::HOOKS.set(number, &shared.settings.config.fatal);
     // SAFETY: the place is OPENING, which only its reserver is.

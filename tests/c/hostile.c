@@ -51,7 +51,7 @@ static void check_names(void) {
     CHECK(wavetrain_version() == WAVETRAIN_VERSION);
     CHECK(strcmp(wavetrain_status_str(WAVETRAIN_NOT_FOUND), "NOT_FOUND") == 0);
     CHECK(strcmp(wavetrain_status_str(WAVETRAIN_END), "END") == 0);
-    const wavetrain_status unknown[] = { 4, -13, 77, INT32_MAX, INT32_MIN };
+    const wavetrain_status unknown[] = { 5, -13, 77, INT32_MAX, INT32_MIN };
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
         CHECK(strcmp(wavetrain_status_str(unknown[i]), "UNKNOWN") == 0);
 }

@@ -144,6 +144,9 @@ pub enum What {
     Reset,
 }
 
+/// Words of the facts.
+const FACTS_WORDS: usize = size_of::<Facts>() / 8;
+
 const LIVE_AT: u64 = MEMORY_PAGE_BYTES;
 const LISTS_AT: u64 = 2 * MEMORY_PAGE_BYTES;
 const LIST_BYTES: u64 = (size_of::<Head>() + ENTRIES as usize * size_of::<Entry>()) as u64;
@@ -204,14 +207,20 @@ impl Records {
     /// A page can be read there.
     pub unsafe fn facts_at(place: Region) -> Facts {
         assert!(place.bytes() >= MEMORY_PAGE_BYTES);
-        // SAFETY: the page is there, and any bytes are a value.
-        unsafe { place.as_ptr().cast::<Facts>().read_volatile() }
+        let mut words = [0; FACTS_WORDS];
+        for (at, word) in words.iter_mut().enumerate() {
+            // SAFETY: the page is there, and aligned. Word by word, in case its owner writes it.
+            *word =
+                unsafe { AtomicU64::from_ptr(place.as_ptr().cast::<u64>().add(at)) }.load(Relaxed);
+        }
+        // SAFETY: facts are numbers, of which any bytes are a value.
+        unsafe { core::mem::transmute::<[u64; FACTS_WORDS], Facts>(words) }
     }
 
     /// Writes the facts, before anybody looks.
     pub fn write_facts(&self, facts: &Facts) {
         // SAFETY: the owner alone has the page yet.
-        unsafe { self.place.as_ptr().cast::<Facts>().write_volatile(*facts) }
+        unsafe { core::ptr::copy_nonoverlapping(facts, self.place.as_ptr().cast(), 1) }
     }
 
     fn live(&self) -> &Live {
