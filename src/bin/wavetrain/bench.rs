@@ -4,103 +4,65 @@
 //! those of the repeat with the median time, so that they belong together; open and the first batch
 //! are those of the first repeat, where nothing is warm.
 
+mod options;
+
+pub use options::Options;
+
 use crate::augments::{self, Change};
 use crate::budget;
 use crate::digests::{Digests, Expected};
-use crate::fault::{Fault, Outcome, failed, failure_text, usage};
+use crate::fault::{Fault, Outcome, failed, failure_text};
 use crate::feed::{self, Known, List, Receiver, Stop};
-use crate::fields::{ConfigFlags, fields_help_without};
+use crate::fields::ConfigFlags;
 use crate::progress::Progress;
 use crate::report;
 use crate::requests::{LineList, Requests};
 use crate::samples::{Fields, Samples};
+use crate::shared;
 use crate::staging;
 use crate::system;
+use options::{checked, consumer, options};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 use wavetrain::abi::Stats;
 use wavetrain::config::{BACKEND_CUDA, ON_ERROR_SKIP};
 use wavetrain::loader::{self, Batch, Failure, Loader};
 
-const HELP: &str = "\
-Streams the boxes of a request list and measures.
-
-  wavetrain bench --requests REQS.jsonl --batch 8 [--json] [--repeat R] [--verify] [config flags]
-  wavetrain bench --fields FIELDS.json --requests REQS.jsonl --batch 8 [..]
-
-A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; all boxes have one shape.
-
-      --requests FILE   the list; '-' reads standard input
-      --fields FILE     samples of several boxes, which go to fields: a table and requests as
-                        wavetrain crop --help shows them; each field has its own shape and type
-      --augment FILE    arithmetic on the elements of each box, and an affine map, see below
-      --repeat R        replay the list R times through one instance [1]; figures are those of the
-                        repeat of median time, open_seconds and first_batch_seconds of the first
-      --through-hook    read files through a files hook of the tool, one pread for each read: what
-                        a program's own files cost beside those of the system
-      --verify          add crcs, the CRC-32 (IEEE) of every batch's bytes, in order; with --fields
-                        of each batch a list, of each field in the table's order; not for timing
-      --digest          give each sample a digest of its bytes, and add digest: of the run (with
-                        --fields of each field) the sum over the samples of mix(position in the
-                        list, digest), as wavetrain.h has it
-      --digest-to FILE  write them: a line for each sample, of position, tag and digests
-      --digest-from FILE  compare with such a file as samples come, and end with the first that
-                        differs; '-' reads standard input
-      --json            one JSON object on standard output
-
-seconds: first push to last pop. first_batch_seconds: first push to first pop. open_seconds: the
-instance itself. bill_bytes: what open took. voxel_gb_per_s: source voxels delivered, 10^9 bytes;
-values are none.
-failed: samples that failed with --on-error skip, in the repeat that has most of them; the exit code
-is 1 if there are any.
-peak_rss_bytes: of the process, from before open. backend: where batches are made, and why.
-decoded_for_device (on a device): chunks that threads of the CPU decoded, by codec; those of them
-that were decoded straight into a slab, and those whose shuffle the device undoes.
-chunk_cache (with --chunk-cache-bytes): chunks found decoded, decoded, and evicted; decoded bytes of
-the hits, and held at the end.
-
-Caps are raised to what the arrays need, unless one is given.
-
-Config (sizes take suffixes: 64MiB, 4k):
-";
-
-struct Options {
-    flags: ConfigFlags,
-    requests: PathBuf,
-    fields: Option<PathBuf>,
-    augment: Option<PathBuf>,
-    repeat: u32,
-    verify: bool,
-    digest_to: Option<PathBuf>,
-    digest_from: Option<PathBuf>,
-    json: bool,
-}
-
 /// One replay of the list.
-struct Repeat {
-    samples: u64,
-    failed: u64,
-    seconds: f64,
-    first_batch_seconds: f64,
-    cpu_seconds: f64,
+pub struct Repeat {
+    /// Samples that came.
+    pub samples: u64,
+    /// Those of them that failed, and those that push refused.
+    pub failed: u64,
+    /// First push to last pop.
+    pub seconds: f64,
+    /// First push to first pop.
+    pub first_batch_seconds: f64,
+    /// Of all threads.
+    pub cpu_seconds: f64,
     /// Of each batch, those of its fields.
-    crcs: Vec<Vec<u32>>,
+    pub crcs: Vec<Vec<u32>>,
     /// Of each field, where they are asked for.
-    sums: Vec<u64>,
-    digests: Digests,
-    stats: Stats,
+    pub sums: Vec<u64>,
+    /// Of each sample, where they are asked for.
+    pub digests: Digests,
+    /// The library's figures.
+    pub stats: Stats,
 }
 
 /// Runs the command.
 pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     let Some(mut options) = options(parser)? else { return Ok(()) };
+    if let Some(consumer) = consumer(&options)? {
+        return consumer.run();
+    }
+    let list = checked(&mut options)?;
     match &options.fields {
         None => {
             let file = options.augment.as_deref();
             let change = file.map_or(Ok(Change::default()), augments::read)?;
             let mut requests = Requests { change, ..Requests::default() };
-            requests.add_all(&options.requests)?;
+            requests.add_all(&list)?;
             let types = feed::element_types(&requests.uris.list);
             prepare(&mut options.flags, &requests, &types)?;
             measure(&options, &requests, requests.source_bytes(&types))
@@ -108,7 +70,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
         Some(fields) => {
             let mut samples =
                 Samples::beginning_at(0, Fields::read(fields, options.augment.as_deref())?);
-            samples.add_all(&options.requests)?;
+            samples.add_all(&list)?;
             let (config, types) = samples.prepare(&options.flags)?;
             options.flags.config = config;
             measure(&options, &samples, samples.source_bytes(&types))
@@ -118,6 +80,9 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
 
 /// Streams the list as often as it is to be, and tells the figures.
 fn measure<L: List>(options: &Options, list: &L, source_bytes: f64) -> Outcome<()> {
+    if options.asked.share.is_some() {
+        return shared::measure(options, list, source_bytes);
+    }
     let config = options.flags.config;
     let expected = options.digest_from.as_ref().map(|path| Expected::read(path, list));
     let expected = expected.transpose()?;
@@ -170,14 +135,14 @@ fn measure<L: List>(options: &Options, list: &L, source_bytes: f64) -> Outcome<(
 }
 
 /// The replay of the median time.
-fn median(repeats: &[Repeat]) -> &Repeat {
+pub fn median(repeats: &[Repeat]) -> &Repeat {
     let mut order: Vec<&Repeat> = repeats.iter().collect();
     order.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
     order[(order.len() - 1) / 2]
 }
 
 /// Adds what batches can be compared by.
-fn add_checks(figures: &mut Value, options: &Options, median: &Repeat, fields: &[String]) {
+pub fn add_checks(figures: &mut Value, options: &Options, median: &Repeat, fields: &[String]) {
     if options.verify {
         figures["crcs"] = match fields {
             [] => median.crcs.iter().flatten().copied().collect(),
@@ -192,7 +157,12 @@ fn add_checks(figures: &mut Value, options: &Options, median: &Repeat, fields: &
 }
 
 /// Adds the figures of what not every bench has.
-fn add_where_asked(figures: &mut Value, options: &Options, repeats: &[Repeat], median: &Repeat) {
+pub fn add_where_asked(
+    figures: &mut Value,
+    options: &Options,
+    repeats: &[Repeat],
+    median: &Repeat,
+) {
     if options.flags.config.chunk_cache_bytes > 0 {
         figures["chunk_cache"] = json!({
             "hits": median.stats.chunk_cache_hits,
@@ -208,64 +178,6 @@ fn add_where_asked(figures: &mut Value, options: &Options, repeats: &[Repeat], m
     if options.repeat > 1 {
         figures["repeat_seconds"] = repeats.iter().map(|repeat| repeat.seconds).collect();
     }
-}
-
-fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
-    use lexopt::Arg::{Long, Short};
-    let mut flags = ConfigFlags::new();
-    let (mut file, mut fields, mut repeat, mut verify, mut json) = (None, None, 1, false, false);
-    let (mut digest_to, mut digest_from, mut augment) = (None, None, None);
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Short('h') | Long("help") => {
-                let fields = fields_help_without("augment");
-                report::print(&format!("{HELP}{fields}{}", augments::HELP))?;
-                return Ok(None);
-            }
-            Long("requests") => file = Some(PathBuf::from(parser.value()?)),
-            Long("fields") => fields = Some(PathBuf::from(parser.value()?)),
-            Long("augment") => augment = Some(augments::take(&mut flags, parser)?),
-            Long("repeat") => {
-                let text = parser.value()?.to_string_lossy().into_owned();
-                repeat = match text.parse::<u32>() {
-                    Ok(count) if count > 0 => count,
-                    _ => return usage(format!("--repeat {text}: not a count of at least 1")),
-                };
-            }
-            Long("through-hook") => flags.config.files = system::files_hook(),
-            Long("verify") => verify = true,
-            Long("digest-to") => digest_to = Some(PathBuf::from(parser.value()?)),
-            Long("digest-from") => digest_from = Some(PathBuf::from(parser.value()?)),
-            Long("json") => json = true,
-            Long(name) => {
-                let name = name.to_owned();
-                flags.take_or_refuse(&name, parser, "bench")?;
-            }
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    let Some(requests) = file else { return usage("bench needs --requests FILE") };
-    if digest_to.is_some() || digest_from.is_some() {
-        if flags.is_given("digest") && flags.config.digest == 0 {
-            return usage("--digest 0 leaves no digests for --digest-to and --digest-from");
-        }
-        flags.config.digest = 1;
-    }
-    let stdin = Path::new("-");
-    if requests == stdin && digest_from.as_deref() == Some(stdin) {
-        return usage("--requests and --digest-from cannot both read standard input");
-    }
-    Ok(Some(Options {
-        flags,
-        requests,
-        fields,
-        augment,
-        repeat,
-        verify,
-        digest_to,
-        digest_from,
-        json,
-    }))
 }
 
 /// Sets the sample shape, which all boxes share, and fits the caps to the arrays that can be read:
@@ -377,7 +289,7 @@ impl<L: List> Receiver for Taker<'_, L> {
 }
 
 /// The same pushes give the same bytes: a repeat that differs is a failure.
-fn check_repeats(repeats: &[Repeat], fields: &[String]) -> Outcome<()> {
+pub fn check_repeats(repeats: &[Repeat], fields: &[String]) -> Outcome<()> {
     let first = &repeats[0];
     for (number, repeat) in repeats.iter().enumerate() {
         let mut pairs = first.crcs.iter().zip(&repeat.crcs);
@@ -428,6 +340,13 @@ fn table(figures: &Value, stats: &Stats, fields: &[String]) -> String {
     if stats.backend == BACKEND_CUDA {
         text.push_str(&report::decoded_lines(stats));
     }
+    text.push_str(&stages_and_checks(figures, stats, fields));
+    text
+}
+
+/// The end of a table: the cache, the stages, and what batches can be compared by.
+pub fn stages_and_checks(figures: &Value, stats: &Stats, fields: &[String]) -> String {
+    let mut text = String::new();
     if let Some(cache) = figures["chunk_cache"].as_object() {
         text.push_str(&format!(
             "         chunk cache      {} hits, {} misses, {} evictions\n\n",

@@ -116,8 +116,12 @@ pub trait List {
     /// Its tag.
     fn tag(item: &Self::Item<'_>) -> u64;
 
-    /// Pushes what fits; how many, and what is wrong with the next.
-    fn push(loader: &Loader, items: &[Self::Item<'_>]) -> (usize, Result<(), Failure>);
+    /// Pushes what fits in time; how many, and what is wrong with the next.
+    fn push(
+        loader: &Loader,
+        items: &[Self::Item<'_>],
+        timeout_ns: u64,
+    ) -> (usize, Result<(), Failure>);
 
     /// What people call one.
     fn name(&self, index: usize) -> String;
@@ -154,9 +158,13 @@ impl List for Requests {
         *tag
     }
 
-    fn push(loader: &Loader, items: &[(Part<'_>, u64)]) -> (usize, Result<(), Failure>) {
+    fn push(
+        loader: &Loader,
+        items: &[(Part<'_>, u64)],
+        timeout_ns: u64,
+    ) -> (usize, Result<(), Failure>) {
         let samples = items.iter().map(|(part, tag)| Sample { parts: from_ref(part), tag: *tag });
-        loader.push_samples(&samples.collect::<Vec<_>>(), 0)
+        loader.push_samples(&samples.collect::<Vec<_>>(), timeout_ns)
     }
 
     fn name(&self, index: usize) -> String {
@@ -203,7 +211,7 @@ pub fn stream<L: List>(
                 is_flushed = true;
                 break;
             }
-            let (more, pushed) = L::push(loader, &offered[taken..]);
+            let (more, pushed) = L::push(loader, &offered[taken..], 0);
             taken += more;
             if let Err(failure) = pushed {
                 // A failure about another request is the stream's, which pop tells in order.

@@ -119,6 +119,7 @@ const CAPS: &[&str] = &[
 ];
 
 /// A config as far as the command line has filled it.
+#[derive(Default)]
 pub struct ConfigFlags {
     /// The config; fields without a flag have their defaults.
     pub config: Config,
@@ -134,6 +135,11 @@ impl ConfigFlags {
     /// Whether the command line set the field `name`, as the config spells it.
     pub fn is_given(&self, name: &str) -> bool {
         self.given.contains(&name)
+    }
+
+    /// Whether the command line set a field that is not one of these.
+    pub fn has_other(&self, names: &[&str]) -> bool {
+        self.given.iter().any(|name| !names.contains(name))
     }
 
     /// Whether the command line set a cap, so that config_fit must not raise it.

@@ -27,6 +27,7 @@ mod progress;
 mod report;
 mod requests;
 mod samples;
+mod shared;
 mod staging;
 mod stats;
 mod system;
@@ -51,7 +52,7 @@ the time left. Ctrl-C ends any command and leaves no partial file.
 ";
 
 fn main() -> ExitCode {
-    let started = system::clean_on_signal(partial::remove_all);
+    let started = system::clean_on_signal(clean);
     match started.and_then(|()| run(&mut lexopt::Parser::from_env())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
@@ -61,6 +62,12 @@ fn main() -> ExitCode {
             ExitCode::from(fault.exit_code())
         }
     }
+}
+
+/// Before a signal ends the tool.
+fn clean() {
+    shared::end_consumers();
+    partial::remove_all();
 }
 
 fn run(parser: &mut lexopt::Parser) -> Outcome<()> {

@@ -357,9 +357,13 @@ impl List for Samples {
         item.tag
     }
 
-    fn push(loader: &Loader, items: &[Waiting<'_>]) -> (usize, Result<(), Failure>) {
+    fn push(
+        loader: &Loader,
+        items: &[Waiting<'_>],
+        timeout_ns: u64,
+    ) -> (usize, Result<(), Failure>) {
         let samples = items.iter().map(|item| Sample { parts: &item.parts, tag: item.tag });
-        loader.push_samples(&samples.collect::<Vec<_>>(), 0)
+        loader.push_samples(&samples.collect::<Vec<_>>(), timeout_ns)
     }
 
     fn name(&self, index: usize) -> String {

@@ -12,6 +12,8 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use wavetrain::abi::{FILE_ABSENT, FILE_FAILED, FilesHook, LogHook};
 
@@ -139,6 +141,24 @@ pub fn clean_on_signal(clean: fn()) -> Outcome<()> {
         Ok(_) => Ok(()),
         Err(error) => failed(format!("no thread can be started that waits for signals: {error}")),
     }
+}
+
+/// A process of this command ends if this one does, whatever ended it.
+pub fn end_with_parent(command: &mut Command) {
+    let parent = std::process::id();
+    let ask = move || {
+        // SAFETY: both calls may be made between fork and exec, and take no pointers.
+        let (asked, now) = unsafe {
+            let signal = libc::SIGKILL as libc::c_ulong;
+            (libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0), libc::getppid())
+        };
+        match asked == 0 && now as u32 == parent {
+            true => Ok(()),
+            false => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        }
+    };
+    // SAFETY: the closure only makes system calls, which may be made between fork and exec.
+    unsafe { command.pre_exec(ask) };
 }
 
 /// CPU seconds, user and system, that all threads of the process have used.

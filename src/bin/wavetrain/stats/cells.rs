@@ -142,14 +142,14 @@ impl List for Cells<'_> {
         item.tag
     }
 
-    fn push(loader: &Loader, items: &[Cell<'_>]) -> (usize, Result<(), Failure>) {
+    fn push(loader: &Loader, items: &[Cell<'_>], timeout_ns: u64) -> (usize, Result<(), Failure>) {
         let parts = items.iter().map(|item| {
             let Cell { uri, axes, extent: Extent { begin, end }, .. } = item;
             [Part { uri, begin, end, axes, ..Part::default() }]
         });
         let parts: Vec<_> = parts.collect();
         let samples = items.iter().zip(&parts).map(|(item, parts)| Sample { parts, tag: item.tag });
-        loader.push_samples(&samples.collect::<Vec<_>>(), 0)
+        loader.push_samples(&samples.collect::<Vec<_>>(), timeout_ns)
     }
 
     fn name(&self, index: usize) -> String {
