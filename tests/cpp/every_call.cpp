@@ -7,6 +7,8 @@
 #include "wavetrain_source.hpp"
 #include "wavetrain_epoch.h"
 #include "wavetrain_epoch.h"
+#include "wavetrain_node.h"
+#include "wavetrain_node.h"
 #include "wavetrain_recipes.h"
 #include "wavetrain_recipes.h"
 #include "wavetrain_tiles.h"
@@ -141,6 +143,9 @@ wavetrain::status call_loader(const wavetrain::config &config) {
     std::uint32_t held = 0;
     const wavetrain_sample raw = wavetrain::sample().raw();
     if (!wavetrain::loader::open(config, loader, &why) || !loader || loader.handle() == 0)
+        return why.status;
+    if (!wavetrain::loader::attach("name", 1, WAVETRAIN_FOREVER, other, &why) ||
+        wavetrain::loader::attach("name", 2, 0, other).value() == WAVETRAIN_RESET)
         return why.status;
     loader = std::move(other);
     loader.push({ "a", { 0 }, { 1 }, 2 }).ignore();

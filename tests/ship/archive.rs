@@ -393,6 +393,12 @@ fn forked_child_gets_shutdown_and_the_parent_goes_on() {
 }
 
 #[test]
+fn consumers_take_batches_in_other_processes_and_their_children_attach_anew() {
+    let Some(folder) = archive() else { return };
+    run(&build(folder, "tests/c/node.c"), &[&cube("node")]);
+}
+
+#[test]
 fn threads_that_are_cancelled_end_behind_their_calls_and_the_loader_goes_on() {
     let Some(folder) = archive() else { return };
     run(&build(folder, "tests/c/cancel.c"), &[&cube("cancel")]);

@@ -159,6 +159,18 @@ fn epochs_that_are_killed_again_and_again_give_the_batches_of_one_that_is_not() 
     );
 }
 
+// ---- node.cpp -----------------------------------------------------------------------------------
+
+#[test]
+fn the_processes_of_a_node_take_each_sample_once() {
+    let Some(program) = example("node", &[]) else { return };
+    let output = run(&program, &[&cube("node-example"), "3"]);
+    let lines: Vec<&str> = output.lines().collect();
+    // 25 batches of 4, in turn.
+    let consumers = ["consumer 0: 36 samples", "consumer 1: 32 samples", "consumer 2: 32 samples"];
+    assert_eq!((&lines[..3], lines[3]), (&consumers[..], "100 samples, each once"));
+}
+
 fn parsed(number: &str) -> u64 {
     number.parse().unwrap()
 }
