@@ -66,7 +66,7 @@ fn main() -> ExitCode {
 
 /// Before a signal ends the tool.
 fn clean() {
-    shared::end_consumers();
+    shared::end_for_signal();
     partial::remove_all();
 }
 

@@ -9,7 +9,7 @@ mod processes;
 mod sums;
 
 pub use consumer::Consumer;
-pub use processes::end_consumers;
+pub use processes::end_for_signal;
 
 use crate::bench::{self, Options, Repeat};
 use crate::budget;

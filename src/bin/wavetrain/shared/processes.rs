@@ -19,14 +19,25 @@ fn started<T>(use_them: impl FnOnce(&mut Vec<Child>) -> T) -> T {
     use_them(&mut STARTED.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Ends the consumers that run: before a signal ends the owner, and after a failure.
-pub fn end_consumers() {
+/// Ends the consumers that run.
+fn end_consumers() {
     started(|children| {
         for child in children {
             // One that has ended already is as good.
             let _ = child.kill().and_then(|()| child.wait());
         }
     });
+}
+
+/// The same before a signal ends the owner, which learns nothing of it and prints no failure: its
+/// main thread waits for the lock of the processes until the signal ends it.
+pub fn end_for_signal() {
+    let mut children = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    for child in children.iter_mut() {
+        // One that has ended already is as good.
+        let _ = child.kill();
+    }
+    core::mem::forget(children);
 }
 
 /// The consumers of an owner.
