@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from typing import Any, cast
 
 from wavetrain import _table
+from wavetrain._array_sets import ArraySet, Settings, may_return_arrays, settings_of
 from wavetrain._batch import Batch
 from wavetrain._border import U64_MAX, flag, short, whole
 from wavetrain._config import Config
@@ -95,7 +96,10 @@ class Asked:
     def sample(self, index: int, place: Place | None = None) -> Sample:
         sample = self.at_place(index, place) if self.at_place else self.dataset[index]
         if not isinstance(sample, Sample):
-            raise TypeError(f"dataset[{index}] must be a wavetrain.Sample (got {short(sample)})")
+            raise TypeError(
+                f"dataset[{index}] must be a wavetrain.Sample (got {short(sample)}); for a data "
+                "set of arrays give num_workers, the number of processes that read it"
+            )
         return sample
 
     def samples(self, order: Epoch, is_whole_only: bool, run: Run) -> Iterator[Sample]:
@@ -215,7 +219,9 @@ class DataLoader:
         no rank or world. Batches are in host memory then.
     config: of the pipeline, with batch_size in the place of its samples_per_batch. None: f32, of
         the extents of the first sample, with caps that fit its array.
-    num_workers: threads that decode, 1 or more: n_decode_threads of config, in its place.
+    num_workers: of a data set of samples, threads that decode, 1 or more: n_decode_threads of
+        config, in its place. Of a data set of arrays, worker processes that read it; 0: this one.
+    worker_start, worker_timeout_s: of worker processes, see below.
     prefetch: batches that are loaded ahead of the one that is used: n_batch_slots of config is one
         more.
     map_uncompressed: as Config's, in its place.
@@ -228,6 +234,17 @@ class DataLoader:
     there. An exception of the data set, or of what it gave, comes out behind the batches before it,
     and the same iteration then tries those samples again. The next one is of the next epoch, or,
     behind load_state_dict(state_dict()), of what followed.
+
+    Data sets of arrays: with num_workers, `dataset[index]` may be a tuple or a dict of arrays and
+    numbers, or one array, as netcl and torch have them; batches have a field for each, named "0",
+    "1" .. or by its key. Worker processes read them and write into shared memory, which the
+    pipeline reads. Without a config shapes and types are those of the first sample; a sample of
+    others is an error. Before each sample `random`, numpy's global generator and torch's are seeded
+    from (seed, epoch, position), so that draws do not depend on num_workers. A sample that raises,
+    whose worker dies, or takes longer than worker_timeout_s [60], has a status with
+    Config.on_error="skip", or else raises StorageError in its order, with the cause in its text;
+    the worker is replaced. worker_start: "forkserver", the default, and "spawn" send the data set
+    by pickle; "fork" copies this process, before any pipeline is open in it.
 
     `state_dict()` is the place behind the last batch that came out. load_state_dict goes on there
     at any rank, world and batch size; a `ChunkShuffle` does so where `is_portable`, and a sampler
@@ -250,6 +267,8 @@ class DataLoader:
         config: Config | None = None,
         map_uncompressed: bool | None = None,
         num_workers: int | None = None,
+        worker_start: str | None = None,
+        worker_timeout_s: float | None = None,
         prefetch: int | None = None,
         rank: int | None = None,
         world: int | None = None,
@@ -277,17 +296,48 @@ class DataLoader:
         given = {name: value for name, value in told.items() if value is not None}
         self._order = order_of(sampler, batch_sampler, len(dataset), size, given)
         self._drop_last = self._order.tail == "drop"
+        changes = changes_of(map_uncompressed, prefetch)
+        settings = settings_of(num_workers, worker_start, worker_timeout_s)
+        config = self._learn_arrays(config, settings, prefetch)
+        if self._arrays is None and settings is not None:
+            changes["n_decode_threads"] = threads_of(num_workers)
         if has_recipes(self._transforms):
             self._asked.fused = Fused(self._transforms, self._first(config), config, self._files)
             self._asked.fused.seed = self._order.seed
             self._transforms = []
+            if self._arrays is not None:
+                config = self._arrays.take_recipes(self._asked.fused, cast("Config", config))
+        elif self._arrays is not None:
+            self._arrays.boxes = ()
         self._config = self._config_of(config)
-        changes = changes_of(map_uncompressed, num_workers, prefetch)
         self._config = dataclasses.replace(self._config, **changes)
         self._pipeline: Pipeline | None = None
         self._run: Run | None = None
         self._is_clean, self._is_closed = True, False
         self._places: Sequence[Place] = ()
+
+    def _learn_arrays(
+        self, config: Config | None, settings: Settings | None, prefetch: int | None
+    ) -> Config | None:
+        """Finds out whether the data set returns arrays; the config, theirs if none is given."""
+        self._arrays: ArraySet | None = None
+        if settings is None or not may_return_arrays(self._asked.dataset):
+            return config
+        places, indices = self._first_places()
+        if not places:
+            return config
+        size = self._order.batch
+        arrays = ArraySet(self._asked.dataset, settings, self._order.seed, (size, prefetch))
+        try:
+            is_array = arrays.learn(indices[0], places[0], config)
+        except BaseException:
+            arrays.close()
+            raise
+        if not is_array:
+            arrays.close()
+            return config
+        self._arrays = arrays
+        return arrays.config(config, size)
 
     def _config_of(self, config: Config | None) -> Config:
         size, fused = self._order.batch, self._asked.fused
@@ -303,13 +353,17 @@ class DataLoader:
             return fused.config(Config(samples_per_batch=size, sample_shape=fused.made))
         return Config(samples_per_batch=size, sample_shape=shape)
 
+    def _first_places(self) -> tuple[list[Place], list[int]]:
+        if isinstance(self._order, Resampled):  # which is asked as an epoch begins, and not here
+            return [Place(0, 0)][: self._order.count], [0]
+        return self._order.copy().deal(1)
+
     def _first(self, config: Config | None) -> Any:
         """The first sample of the data set, or what it answers for that one. Without a config, a
         sample of one box."""
-        if isinstance(self._order, Resampled):  # which is asked as an epoch begins, and not here
-            places, indices = [Place(0, 0)][: self._order.count], [0]
-        else:
-            places, indices = self._order.copy().deal(1)
+        if self._arrays is not None:
+            return self._arrays.sample()
+        places, indices = self._first_places()
         if not places:
             if config is not None:
                 raise ValueError("transforms: recipes need a sample to tell its shape")
@@ -341,10 +395,12 @@ class DataLoader:
         self.close()
 
     def close(self) -> None:
-        """Ends the pipeline: idempotent. Batches that came out stay valid."""
+        """Ends the pipeline and worker processes: idempotent. Batches that came out stay valid."""
         self._is_closed = True
         if self._pipeline is not None:
             self._closer()
+        if self._arrays is not None:
+            self._arrays.close()
 
     # ---- What it is -----------------------------------------------------------------------------
 
@@ -368,7 +424,11 @@ class DataLoader:
         if self._is_closed:
             raise ShutdownError("this DataLoader is closed: make another")
         if self._pipeline is None:
-            self._pipeline = Pipeline(self._config, files=self._files, fit=self._fit)
+            config = self._config
+            if self._arrays is not None:
+                self._arrays.open()  # a fork of the program must come before its threads
+                config = self._arrays.failures.given_to(config)
+            self._pipeline = Pipeline(config, files=self._files, fit=self._fit)
             # Not __del__: when a cycle ends the pipeline's might come first, which warns.
             self._closer = weakref.finalize(self, self._pipeline.close)
         return self._pipeline
@@ -460,6 +520,9 @@ class DataLoader:
             pipeline.reset()
         self._is_clean, run.is_whole, run.error = False, False, None
         run.pushed.clear()
+        if self._arrays is not None:
+            self._arrays.begin(dealt(self._order.copy(), self._drop_last))
+            return
         samples: Any
         if callable(self._asked.boxes):
             made = pipeline._table  # pyright: ignore[reportPrivateUsage]
@@ -502,6 +565,8 @@ class DataLoader:
         has_failed = False
         while True:
             try:
+                if self._arrays is not None:
+                    self._arrays.feed(self.pipeline, run)
                 batch = self.pipeline.pop()
             except (PoolStarved, TryAgain):
                 run.is_torn = False  # a later call gets the same batch
@@ -578,19 +643,21 @@ def transforms_of(given: Any) -> list[Callable[[Any], Any]]:
     return made
 
 
-def changes_of(map_uncompressed: Any, num_workers: Any, prefetch: Any) -> dict[str, Any]:
+def threads_of(num_workers: Any) -> int:
+    """Of a data set of samples, which threads read."""
+    if whole("num_workers", num_workers, 0, LIMITS["n_decode_threads"][2]) == 0:
+        raise ValueError(
+            "num_workers must be >= 1 (got 0): a pipeline always has threads of its own, as many "
+            "as CPUs if num_workers is left out"
+        )
+    return num_workers
+
+
+def changes_of(map_uncompressed: Any, prefetch: Any) -> dict[str, Any]:
     """Fields of the config that arguments of a loader replace."""
     changes: dict[str, Any] = {}
     if map_uncompressed is not None:
         changes["map_uncompressed"] = map_uncompressed
-    if num_workers is not None:
-        most = LIMITS["n_decode_threads"][2]
-        if whole("num_workers", num_workers, 0, most) == 0:
-            raise ValueError(
-                "num_workers must be >= 1 (got 0): a pipeline always has threads of its own, as "
-                "many as CPUs if num_workers is left out"
-            )
-        changes["n_decode_threads"] = num_workers
     if prefetch is not None:
         most = LIMITS["n_batch_slots"][2] - 1
         changes["n_batch_slots"] = whole("prefetch", prefetch, 1, most) + 1

@@ -15,7 +15,9 @@ from typing import Any, TypeVar, cast
 Class = TypeVar("Class")
 Call = TypeVar("Call", bound=Callable[..., Any])
 
-THREADS = "batches are made by threads of this process: leave it out"
+BLOCKS = "worker processes write into shared memory in any case: leave it out"
+STAY = "worker processes stay for all epochs: leave it out"
+SEEDED = "random, numpy and torch are seeded before each sample: leave it out"
 
 # By what has no such name: the name, and the fix.
 RENAMED = {
@@ -41,15 +43,15 @@ CONFIG = {
     "fit": "give it to Pipeline(config, fit=[..])",
 }
 LOADER = {
-    "use_shared_mem": THREADS,
-    "persistent_workers": THREADS,
-    "worker_init_fn": THREADS,
-    "multiprocessing_context": THREADS,
+    "use_shared_mem": BLOCKS,
+    "persistent_workers": STAY,
+    "worker_init_fn": SEEDED,
+    "multiprocessing_context": "give worker_start: 'forkserver', 'spawn' or 'fork'",
     "prefetch_factor": "give prefetch, the number of batches that are loaded ahead",
     "collate_fn": "samples of a batch are stacked already: give transforms, which take the batch",
     "pin_memory": CONFIG["pin_memory"],
     "pin_memory_device": CONFIG["pin_memory"],
-    "timeout": "give config=Config(pop_timeout_s=..)",
+    "timeout": "give worker_timeout_s, or config=Config(pop_timeout_s=..)",
     "generator": "give seed",
     "num_replicas": "give world",
     "in_order": "batches come in the order of the samples: leave it out",
@@ -60,10 +62,10 @@ SOURCE = {
     "device": 'give Config(backend="cuda", device=..)',
     "cuda_stream": "what an array's own library has queued for it is waited for: leave it out",
     "use_copy_kernel": "wavetrain chooses how it copies: leave it out",
-    "bytes_per_sample_hint": "threads call the source, without memory to size: leave it out",
+    "bytes_per_sample_hint": "shared memory grows as samples need it: leave it out",
     "num_threads": "give parallel, the number of threads that call the source",
-    "py_num_workers": "give parallel, the number of threads that call the source",
-    "py_start_method": THREADS,
+    "py_num_workers": "give workers, the number of processes that call the source",
+    "py_start_method": "give worker_start: 'forkserver', 'spawn' or 'fork'",
     "batch_size": "give Config(samples_per_batch=..)",
     "function": "give source",
 }

@@ -16,9 +16,11 @@ import functools
 import itertools
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
+from wavetrain._array_sets import WORKERS_MAX, Failures, Settings, settings_of
 from wavetrain._asked import (
     END,
     WORDS,
@@ -42,6 +44,8 @@ from wavetrain._owned import Owned
 from wavetrain._pipeline import Pipeline
 from wavetrain._sample import Box, Sample
 from wavetrain._words import SOURCE, SOURCE_HAS, knows
+from wavetrain._worker import Failed, Request
+from wavetrain._workers import Pool
 
 __all__ = ["BatchInfo", "SampleInfo", "Source"]
 
@@ -96,6 +100,15 @@ class Source(Owned):
             for example a thread pool of the program's own. Results are taken in order. One thread
             asks a source that has a state, as an iterable has. Other callables must not mind the
             order of calls, nor calls after the end.
+        workers: "process": worker processes make the calls, `parallel` of them or as many as CPUs;
+            a number: that many processes. They are for callables of one argument that hold the GIL,
+            and write what those return into shared memory. Before each call `random`, numpy's
+            global generator and torch's are seeded from the epoch and the number of the sample. A
+            sample whose call raises, or whose worker dies or hangs, has a status
+            (Config.on_error="skip"), or is a StorageError with the traceback, in its order.
+        worker_start: "forkserver" (the default) and "spawn" send the callable by pickle; "fork"
+            copies this process, and must come before any pipeline is open in it.
+        worker_timeout_s: a call that takes longer [60] ends its worker, which is replaced.
         prefetch: batches that these threads are asked for ahead.
         blocking: False: where the next batch was not fed, or the threads are not done, TryAgain.
         repeat_last: where nothing was fed, the last that was is taken again.
@@ -125,6 +138,9 @@ class Source(Owned):
         batch_info: bool = False,
         cycle: str | bool | None = None,
         parallel: Any = 0,
+        workers: str | int | None = None,
+        worker_start: str | None = None,
+        worker_timeout_s: float | None = None,
         prefetch: int | None = None,
         blocking: bool = True,
         repeat_last: bool = False,
@@ -159,11 +175,23 @@ class Source(Owned):
             raise ValueError("batch must be True where source is None: whole batches are fed")
         self._fields: list[str | int] = [field.name for field in config.fields] or [0]
         self._wanted = wanted_of(dtype, ndim, layout, len(self._fields))
-        self._executor, self._is_own = self._executor_of(parallel)
+        count = processes_of(workers, parallel)
+        settings = settings_of(count, worker_start, worker_timeout_s)
+        self._failures = Failures()
+        if settings is None:
+            self._executor, self._is_own = self._executor_of(parallel)
+        else:
+            config = self._failures.given_to(config)
+            self._executor, self._is_own = self._pool_of(settings), True
         self._wake = threading.Condition()
         self._fed: collections.deque[list[tuple[Box, ...]] | None] = collections.deque()
         self._last: list[tuple[Box, ...]] | None = None
-        self._pipeline = Pipeline(config)
+        try:
+            self._pipeline = Pipeline(config)
+        except BaseException:
+            if self._is_own:
+                self._executor.shutdown()
+            raise
         self._place = Place(0, 0, 0)  # of what came out
         self._begin(self._place)
 
@@ -182,6 +210,17 @@ class Source(Owned):
             return None, False
         threads = threads if self._kind == "indexed" else 1
         return concurrent.futures.ThreadPoolExecutor(threads, "wavetrain-source"), True
+
+    def _pool_of(self, settings: Settings) -> Pool:
+        if self._kind != "indexed":
+            raise ValueError(
+                "workers must be None: only a callable that takes an argument can be asked by "
+                f"several processes, and source is {WORDS[self._kind]}"
+            )
+        count, start, timeout_s = settings
+        pool = Pool("source", cast("Any", self._source), count, start=start, timeout_s=timeout_s)
+        weakref.finalize(self, pool.close)
+        return pool
 
     @property
     def pipeline(self) -> Pipeline:
@@ -352,33 +391,55 @@ class Source(Owned):
             raise TryAgain("next: the calls are not done")
         if self._is_batch:
             value = answers[0].result()
-            rows = [] if value is END else self._split(value)
             is_end = value is END
+            if isinstance(value, Failed):
+                first, size = self._next.samples, self._config.samples_per_batch
+                rows = [self._failed(first + number, value) for number in range(size)]
+            else:
+                rows = [] if is_end else self._split(value)
         else:
             values = (answer.result() for answer in answers)
-            rows = [self._row(value) for value in itertools.takewhile(is_no_end, values)]
+            rows = [
+                self._failed(self._next.samples + number, value)
+                if isinstance(value, Failed)
+                else self._row(value)
+                for number, value in enumerate(itertools.takewhile(is_no_end, values))
+            ]
             is_end = len(rows) < len(answers)
         return rows, is_end
 
     def _ask(self, iteration: int) -> list[Answer]:
         """Has the calls for a batch made."""
-        epoch, size = self._next.epoch, self._config.samples_per_batch
         source, calls = cast("Any", self._source), list[Callable[[], Any]]()
-        for number in range(1 if self._is_batch else size):
+        size = self._config.samples_per_batch
+        numbers = range(1 if self._is_batch else size)
+        if isinstance(self._executor, Pool):
+            epoch, first = self._next.epoch, iteration * size
+            infos = [self._info(iteration, number) for number in numbers]
+            rows = [Request(info, epoch, first + number) for number, info in enumerate(infos)]
+            return [*self._executor.ask(rows)]
+        for number in numbers:
             call: Callable[[], Any] = source
             if self._iterator is not None:
                 call = functools.partial(next, self._iterator)
             elif self._kind == "indexed":
-                info: Any = iteration
-                if not self._is_batch:
-                    info = SampleInfo(iteration * size + number, number, iteration, epoch)
-                elif self._batch_info:
-                    info = BatchInfo(iteration, epoch)
-                call = functools.partial(source, info)
+                call = functools.partial(source, self._info(iteration, number))
             calls.append(functools.partial(until_end, call, self._copy))
         if self._executor is None:
             return [Now(call) for call in calls]
         return [self._executor.submit(call) for call in calls]
+
+    def _info(self, iteration: int, number: int) -> Any:
+        """What a callable is asked with."""
+        epoch, size = self._next.epoch, self._config.samples_per_batch
+        if not self._is_batch:
+            return SampleInfo(iteration * size + number, number, iteration, epoch)
+        return BatchInfo(iteration, epoch) if self._batch_info else iteration
+
+    def _failed(self, number: int, failed: Failed) -> tuple[Box, ...]:
+        """The boxes of a sample that no worker could make."""
+        name = f"sample {number} in epoch {self._next.epoch}"
+        return self._failures.boxes(name, failed.text, self._fields[0])
 
     def _outputs(self, value: Any) -> list[tuple[int, Any]]:
         """What it holds for each field, by the number of that."""
@@ -495,6 +556,22 @@ class Source(Owned):
                 raise PoolStarved("next: nothing was fed within Config.pop_timeout_s")
             rows = self._fed[0]
         return rows or [], rows is None
+
+
+def processes_of(workers: Any, parallel: Any) -> Any:
+    """How many worker processes there are to be; None: calls are made by threads."""
+    if workers is None or isinstance(workers, str):
+        if workers not in (None, "thread", "process"):
+            text = "workers must be 'process', 'thread' or a number of processes"
+            raise ValueError(f"{text} (got {short(workers)})")
+        if workers != "process":
+            return None
+        if parallel is None or isinstance(parallel, bool) or parallel == 0:
+            return len(os.sched_getaffinity(0))
+        return whole("parallel", parallel, 1, WORKERS_MAX)
+    if parallel:
+        raise ValueError("workers and parallel are both given: workers='process' takes the number")
+    return whole("workers", workers, 1, WORKERS_MAX)
 
 
 def depth_of(prefetch: Any, prefetch_queue_depth: Any) -> int:

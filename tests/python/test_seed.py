@@ -378,7 +378,7 @@ def test_log_lines_go_to_the_logger_and_where_asked_to_stderr(cfg, caplog, capfd
         ),
         (
             lambda **named: damacy.DataLoader([], **named),
-            "DataLoader has no use_shared_mem: batches are made by threads of this process",
+            "DataLoader has no use_shared_mem: worker processes write into shared memory in any",
         ),
         (lambda **named: damacy.DataLoader([], **named), "DataLoader has no pin_memory: give"),
         (lambda **named: damacy.DataLoader([], **named), "DataLoader has no collate_fn: samples"),
