@@ -302,7 +302,9 @@ def test_samples_that_fail_have_a_status_and_the_others_come_out(loader, caplog)
 
 
 def pids_of(made):
-    return {worker.pid for worker in made._arrays.pool.workers}
+    pool = made._arrays.pool
+    until(lambda: pool.poll(0) or all(worker.is_ready for worker in pool.workers))
+    return {worker.pid for worker in pool.workers}
 
 
 def test_a_worker_that_died_is_replaced_and_one_that_raised_goes_on(loader):
