@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -93,7 +95,7 @@ def test_the_snippet_of_epochs_gives_a_rank_its_share_of_every_epoch(tmp_path, m
     monkeypatch.chdir(tmp_path)
     array = zarr.create_array("cells.zarr/0", shape=(640, 128, 128), chunks=(64,) * 3, dtype="u1")
     array[:] = numpy.broadcast_to(numpy.arange(640)[:, None, None] % 256, array.shape)
-    (snippet,) = [text for text in snippets("python/README.md") if "DataLoader(" in text]
+    (snippet,) = [text for text in snippets("python/README.md") if "class Cells" in text]
     found = []
 
     def train(values, tags):
@@ -134,3 +136,15 @@ def test_the_snippet_of_augment_normalizes_and_erases(tmp_path, monkeypatch):
     assert found[1::2].min() >= 0 and found[1::2].max() <= 1
     difference = found[1::2, :, 16:] - x[1::2, :, 16:] / numpy.float32(255)
     assert 0.05 < difference.std() < 0.1
+
+
+def test_the_snippet_of_worker_processes_runs_as_a_script(tmp_path):
+    (snippet,) = [text for text in snippets("python/README.md") if "class Pictures" in text]
+    (tmp_path / "script.py").write_text(snippet)
+    command = [sys.executable, tmp_path / "script.py"]
+    path = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    done = subprocess.run(command, env=path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = [line.split() for line in done.stdout.splitlines()]
+    assert len(found) == 10 and sum(int(label) for _, label in found) == 4500
+    assert all(0.49 < float(mean) < 0.51 for mean, _ in found)

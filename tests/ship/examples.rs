@@ -118,6 +118,17 @@ fn external_source_gives_every_epoch_the_images_that_its_labels_name() {
     }
 }
 
+// ---- shared_writers.cpp -------------------------------------------------------------------------
+
+#[test]
+fn shared_writers_fill_every_batch_and_one_that_is_killed_is_an_error_behind_its_batches() {
+    let Some(program) = example("shared_writers", &[]) else { return };
+    assert_eq!(run(&program, &[]), "200 samples by 2 processes\n");
+    let output = run(&program, &["101"]);
+    let error = "sample 5 of batch 12 of epoch 0: the writer of this sample has died";
+    assert_eq!(output, format!("after 96 samples: {error}\n96 samples by 2 processes\n"));
+}
+
 // ---- epochs.cpp ---------------------------------------------------------------------------------
 
 #[test]
@@ -183,7 +194,9 @@ fn examples_of_new_users_have_less_than_40_lines_of_code() {
         "epochs.py",
         "external_source.cpp",
         "external_source.py",
+        "netcl_dataset.py",
         "netcl_loop.py",
+        "netcl_shm.py",
         "parallel_load.cpp",
         "parallel_load.py",
     ] {
