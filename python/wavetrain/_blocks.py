@@ -91,6 +91,8 @@ class Free(Owned):
 class Lease(Owned):
     """A block that is in use; at its end the block is one of those that are free."""
 
+    free: Free | None = None
+
     def __init__(self, block: Block, free: Free | None = None) -> None:
         self.block, self.free = block, free
 

@@ -16,6 +16,7 @@ import collections
 import contextlib
 import logging
 import multiprocessing
+import multiprocessing.forkserver
 import multiprocessing.process
 import os
 import pickle
@@ -183,6 +184,10 @@ class Pool(Owned):
         self.pid, self.what, self.timeout_s, self.seed = os.getpid(), what, timeout_s, seed
         self.count, self.start = count, start
         self.context: Any = multiprocessing.get_context(start)
+        server: Any = getattr(multiprocessing.forkserver, "_forkserver", None)
+        if start == "forkserver" and getattr(server, "_preload_modules", None) == ["__main__"]:
+            # Nobody has chosen modules: the server has this one, so that a worker starts sooner.
+            self.context.set_forkserver_preload(["__main__", serve.__module__])
         self.workers: list[Worker] = []
         self.waiting: collections.deque[Task] = collections.deque()  # for a worker
         self.free = Free()
