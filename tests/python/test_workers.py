@@ -198,7 +198,8 @@ def test_draws_are_the_same_for_every_number_of_workers_and_others_in_each_epoch
     assert found[0] == found[1] == found[2] == found[3]
     first, second = ({row[0]: row[1:] for row in epoch} for epoch in found[0])
     assert len({str(draw) for draw in first.values()}) == COUNT
-    assert all(first[number] != second[number] for number in range(COUNT))
+    firsts, seconds = ({draw[0] for draw in epoch.values()} for epoch in (first, second))
+    assert len(firsts) == COUNT and firsts.isdisjoint(seconds)
     other = drawn(loader(Drawn(), shuffle=True, seed=10))
     assert {row[1] for row in other}.isdisjoint(draw[0] for draw in first.values())
 
@@ -239,6 +240,27 @@ def test_an_iteration_that_is_left_early_is_followed_by_the_next_epoch(loader):
     assert len(drawn(itertools.islice(made, 2))) == 2 * SIZE
     drawn(whole)
     assert drawn(made) == drawn(whole)
+
+
+def test_after_an_interrupt_the_next_batch_is_the_one_that_it_ended(loader):
+    left = [False, True, True]
+
+    def transform(batch):
+        labels = batch.field(1).numpy().tolist()
+        if 16 in labels and left.pop():
+            raise KeyboardInterrupt
+        return labels
+
+    made, found, interrupts = loader(transforms=transform), [], 0
+    batches = iter(made)
+    while True:
+        try:
+            found += next(batches)
+        except KeyboardInterrupt:
+            interrupts += 1
+        except StopIteration:
+            break
+    assert interrupts == 2 and found == [*range(COUNT)]
 
 
 def test_ranks_get_shares_that_are_the_whole_epoch_and_what_pads_is_said(loader):
