@@ -93,7 +93,7 @@ def settings_of(num_workers: Any, worker_start: Any, worker_timeout_s: Any) -> S
 
 
 class Part(NamedTuple):
-    """What each sample has for a field."""
+    """The array that each sample has for a field."""
 
     name: str
     dtype: Dtype

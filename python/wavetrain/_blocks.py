@@ -5,8 +5,8 @@ arrays that lie where the first process wrote them. A block is a memfd, which ha
 file system: it is freed with the last process that has it, however that ends. All of its pages are
 reserved when it is made, and it can neither grow nor shrink.
 
-Invariant: whoever has a `Lease`, or an array made of one, has the memory. A block gets to its next
-user after the last of them is gone.
+Invariant: a `Lease`, and each array that was made of one, keeps the memory. A block gets to its
+next user after the last of them is gone.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ def aligned(size: int) -> int:
 
 
 class Writer:
-    """Writes the arrays of values into a block, one after the other from its header on. What finds
-    no room gets to blocks of its own, each twice as large as the one before."""
+    """Writes the arrays of values into a block, one after the other from its header on. Arrays that
+    find no room get blocks of their own, each twice as large as the one before."""
 
     def __init__(self, block: Block) -> None:
         self.blocks = [block]
@@ -207,7 +207,7 @@ def product(extents: tuple[int, ...]) -> int:
 
 
 def value_of(tree: Any, leases: list[Lease]) -> Any:
-    """What a `Writer` was given, its arrays where they lie; each keeps its lease."""
+    """The value that a `Writer` was given, its arrays where they lie; each keeps its lease."""
     if isinstance(tree, At):
         lease = leases[tree.block]
         block, size = lease.block, tree.itemsize * product(tree.shape)

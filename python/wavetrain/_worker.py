@@ -25,7 +25,7 @@ from wavetrain import _dice
 from wavetrain._blocks import HEADER_BYTES, Block, Writer
 from wavetrain._sample import Sample
 
-ROW, DONE, CANCELLED = 0, 1, 2  # words of a block: row in progress + 1, rows behind it, 1: stop
+ROW, DONE, CANCELLED = 0, 1, 2  # words of a block: row in progress + 1, rows done, 1: stop
 MESSAGE_BYTES = 32 << 10  # of a socket; what is larger lies in a block
 DESCRIPTORS_MAX = 253  # of a message, as Linux has it
 PURPOSE = _dice.YOURS - 1  # of the seeds of rows
@@ -40,7 +40,7 @@ class Failed(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What a row asks for, and the place that its random numbers depend on."""
+    """The argument of a call, and the place that its random numbers depend on."""
 
     what: Any
     epoch: int
@@ -182,7 +182,7 @@ def serve(sock: socket.socket, has_parent: bool, call: Any = None) -> None:
 def results_of(
     call: Callable[[Any], Any], rows: Sequence[Request], seed: int, writer: Writer
 ) -> tuple[list[Any], int]:
-    """Of each row, in order, and the most bytes that one has."""
+    """The result of each row, in order, and the most bytes that one has."""
     words, results, row_bytes = writer.blocks[0].words, list[Any](), 0
     for row, request in enumerate(rows):
         if words[CANCELLED]:

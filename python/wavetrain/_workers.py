@@ -4,8 +4,8 @@ In: a callable, and rows, each a request of it with a place in an epoch. Out: of
 whose arrays lie in blocks; or END; or a `Failed`. Messages are small pickles over a socket for each
 worker, with descriptors of blocks beside them; no data is pickled. `_worker` is the other side.
 
-No thread is started: whoever waits for a row hears of all workers. A row is in progress from the
-word `ROW` of its block on until that is 0 again, so a worker that dies or hangs costs that row
+No thread is started: a wait for a row takes the answers of all workers. A row is in progress from
+the word `ROW` of its block on until that is 0 again, so a worker that dies or hangs costs that row
 alone: the others of its tasks are asked again. Invariant: the block of a task is used again only
 after its worker has answered or is dead, and after no array of it is left.
 """
@@ -192,6 +192,7 @@ class Pool(Owned):
         self.waiting: collections.deque[Task] = collections.deque()  # for a worker
         self.free = Free()
         self.blocks = set[int]()  # numbers of those that there are
+        self.polled = time.monotonic()  # when it looked at workers
         self.task_number = self.block_number = 0
         self.row_bytes = 0  # of the largest row
         self.rows_max = 1  # of the longest task
@@ -251,7 +252,7 @@ class Pool(Owned):
                     f"no worker process could be started ({type(error).__name__}: {error}): {GUARD}"
                 ) from error
             theirs, life = os.pipe()
-            with contextlib.suppress(OSError):  # of one that has died: poll hears of it
+            with contextlib.suppress(OSError):  # of one that has died: poll sees it
                 put(ours, (self.seed, self.pickled), [theirs])
             os.close(theirs)
             return Worker(ours, process, life)
@@ -335,7 +336,7 @@ class Pool(Owned):
         worker.known = (worker.known - gone) | {block.number}
         rows = [tuple(task.rows[row]) for row in task.left]
         worker.tasks[task.number] = task
-        with contextlib.suppress(OSError):  # of one that has died: poll hears of it
+        with contextlib.suppress(OSError):  # of one that has died: poll sees it
             message = (task.number, rows, (block.number, block.size), gone)
             put(worker.sock, message, fds, socket.MSG_DONTWAIT)
 
@@ -364,8 +365,13 @@ class Pool(Owned):
     # ---- Answers --------------------------------------------------------------------------------
 
     def poll(self, timeout_s: float) -> None:
-        """Hears of workers: answers, deaths, and those that hang."""
+        """Takes answers of workers, and replaces those that died or hang."""
         self.assign()
+        # Only time in which this waits is a worker's: the program may have been stopped, and all
+        # workers with it.
+        away = time.monotonic() - self.polled - 2 * SLICE_S
+        for worker in self.workers if away > 0 else ():
+            worker.since += away
         poll, by_fd = select.poll(), dict[int, Worker]()
         for worker in self.workers:
             by_fd[worker.sock.fileno()] = worker
@@ -378,6 +384,7 @@ class Pool(Owned):
             if why:
                 with Kept():
                     self.lose(worker, why)
+        self.polled = time.monotonic()
         self.assign()
 
     def hear(self, worker: Worker) -> None:

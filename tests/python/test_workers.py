@@ -348,6 +348,25 @@ def test_rows_of_a_worker_that_dies_while_it_does_nothing_are_read_by_another():
         with_pool.close()
 
 
+def test_the_time_in_which_the_program_was_stopped_is_not_a_workers(tmp_path):
+    pool = Pool(
+        "it", array_sets.Sleepers(tmp_path).__getitem__, 1, start="forkserver", timeout_s=60
+    )
+    try:
+        pool.ask([Request(1, 0, 0)])
+        until(lambda: pool.poll(0) or os.listdir(tmp_path))
+        pool.poll(0)
+        (worker,) = pool.workers
+        worker.since, pool.polled = worker.since - 1000, pool.polled - 1000
+        pool.poll(0)
+        assert pool.workers == [worker]
+        worker.since -= 1000
+        pool.poll(0)
+        assert worker not in pool.workers
+    finally:
+        pool.close()
+
+
 def test_a_first_sample_that_fails_is_an_error_without_a_config_and_a_status_with_one(loader):
     with pytest.raises(
         RuntimeError, match=r"dataset\[0\], whose fields .*: KeyError: .no such cell"
