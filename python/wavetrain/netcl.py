@@ -28,7 +28,7 @@ ATTACHED_MAX = 64  # rings that a process keeps mapped
 
 
 class Part(NamedTuple):
-    """Where a field lies in a slot."""
+    """The place of a field in a slot."""
 
     shape: tuple[int, ...]
     dtype: str

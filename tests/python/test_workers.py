@@ -51,7 +51,7 @@ def nothing_is_left(server):
 
 
 def descriptors():
-    """What this process has open, without the numbers of sockets and pipes."""
+    """Files that this process has open, without the numbers of sockets and pipes."""
     found = []
     for fd in os.listdir("/proc/self/fd"):
         with contextlib.suppress(FileNotFoundError):
