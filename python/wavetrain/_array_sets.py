@@ -15,6 +15,7 @@ import functools
 import logging
 import operator
 import random
+import struct
 import sys
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ from wavetrain._fed import Fed, Number
 from wavetrain._log import line
 from wavetrain._orders import Place, Places
 from wavetrain._pipeline import Pipeline
-from wavetrain._sample import Box, Sample
+from wavetrain._sample import Box, Sample, whole_box
 from wavetrain._worker import A_SAMPLE, Failed, Request, made
 from wavetrain._workers import Pool, start_of, task_rows
 
@@ -39,6 +40,7 @@ AHEAD = 2  # batches that the pipeline has, and that workers are asked for besid
 FAILURES_MAX = 4096  # whose texts are kept
 TIMEOUT_S = 60.0
 INTEGERS = (Dtype.U8, Dtype.U16, Dtype.U32, Dtype.U64, Dtype.I8, Dtype.I16, Dtype.I32, Dtype.I64)
+PACKED = {Dtype.I64: "=q", Dtype.I32: "=i", Dtype.U8: "=B", Dtype.F64: "=d"}
 FLOATS = (Dtype.F16, Dtype.BF16, Dtype.F32, Dtype.F64)
 
 
@@ -138,9 +140,9 @@ class Layout(NamedTuple):
             found = Part(part.name, dtype, tuple(value.shape))
             raise ValueError(f"field {part.name!r} is {found}, and {self.of} has {part}")
         if isinstance(value, Number):
-            dtype, packed = value.to(part.dtype)
+            dtype, packed = packed_of(value, part.dtype)
             value = Fed(dtype, len(packed), (), (), packed)
-        return Box(array=value, field=part.name or 0)
+        return whole_box(value, part.name or 0)
 
     def config(self, samples_per_batch: int) -> Config:
         """With a field for each part; the type and the shape of a batch where there is one."""
@@ -154,6 +156,15 @@ class Layout(NamedTuple):
             )
         fields = [Field(part.name or "0", part.shape, part.dtype) for part in self.parts]
         return Config(samples_per_batch=samples_per_batch, fields=fields)
+
+
+def packed_of(number: Number, dtype: Dtype) -> tuple[Dtype, bytes]:
+    """`number.to(dtype)`, with a short way for numbers that have the type."""
+    value, code = number.value, PACKED.get(dtype, "")
+    if type(value) is (float if dtype is Dtype.F64 else int) and code:
+        with contextlib.suppress(struct.error):  # out of range, which `to` refuses
+            return dtype, struct.pack(code, value)
+    return number.to(dtype)
 
 
 def casts(source: Dtype, target: Dtype) -> bool:

@@ -220,6 +220,17 @@ class Sample:
         return f"Sample({made}, tag={self.tag!r})"
 
 
+def whole_box(array: Fed, field: str | int) -> Box:
+    """Box(array=array, field=field) of what was checked before, in a tenth of the time."""
+    made = object.__new__(Box)
+    keep = object.__setattr__
+    keep(made, "uri", "")
+    keep(made, "aabb", tuple([(0, extent) for extent in array.shape]))
+    keep(made, "field", field)
+    keep(made, "array", array)
+    return made
+
+
 def ended(given: Any, shape: Any) -> Any:
     """The axes of a box of a zarr.Array, which has the ends that slices leave open."""
     if not isinstance(given, Iterable):
