@@ -34,8 +34,10 @@ from wavetrain._config import (
     LatencyModel,
     MissingChunks,
     NumaStrategy,
+    OnConsumerLost,
     OnError,
     PadMode,
+    ShareOrder,
 )
 from wavetrain._dataloader import DataLoader
 from wavetrain._errors import (
@@ -54,6 +56,7 @@ from wavetrain._errors import (
     ShutdownError,
     Status,
     StorageError,
+    StreamReset,
     TryAgain,
     Unsupported,
     WavetrainError,
@@ -72,6 +75,9 @@ from wavetrain._log import (
     set_log_level,
     set_log_quiet,
 )
+from wavetrain._node import Consumer, Owner
+from wavetrain._node import attach as attach
+from wavetrain._node import serve as serve
 from wavetrain._pipeline import Pipeline
 from wavetrain._reader import Reader, reader
 from wavetrain._sample import Box, Sample
@@ -105,6 +111,7 @@ __all__ = [
     "BudgetExceeded",
     "Column",
     "Config",
+    "Consumer",
     "DamacyError",
     "DataLoader",
     "DecodeError",
@@ -126,8 +133,10 @@ __all__ = [
     "NodeKind",
     "NotFound",
     "NumaStrategy",
+    "OnConsumerLost",
     "OnError",
     "OutOfMemory",
+    "Owner",
     "Packing",
     "PadMode",
     "Pipeline",
@@ -135,6 +144,7 @@ __all__ = [
     "RankMismatch",
     "Reader",
     "Sample",
+    "ShareOrder",
     "ShutdownError",
     "SourceInfo",
     "Statistics",
@@ -142,11 +152,14 @@ __all__ = [
     "Status",
     "StorageError",
     "StoreFiles",
+    "StreamReset",
     "TryAgain",
     "Unsupported",
     "WavetrainError",
     "array_info",
+    "attach",
     "reader",
+    "serve",
     "set_log_level",
     "set_log_quiet",
     "store",

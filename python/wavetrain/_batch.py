@@ -21,6 +21,7 @@ from wavetrain._owned import Owned
 from wavetrain._words import BATCH, fix_of
 
 KDL_CPU, KDL_CUDA = 1, 2
+READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
 VIEW_BYTES = ctypes.sizeof(_native.BatchView)
 GIVEN_BACK = (_native.OK, _native.CUDA)  # of release
 LEGACY_STREAM = 1  # the driver's number of the legacy default stream
@@ -62,6 +63,7 @@ class DLManagedTensor(ctypes.Structure):
 
 class DLManagedTensorVersioned(ctypes.Structure):
     deleter: Any
+    flags: int
 
     _fields_ = [
         ("major", ctypes.c_uint32),
@@ -112,6 +114,10 @@ class OwnTensor(Owned):
 
     def __init__(self, tensor: int) -> None:
         self.tensor = tensor
+
+    @property
+    def is_read_only(self) -> bool:
+        return bool(DLManagedTensorVersioned.from_address(self.tensor).flags & READ_ONLY)
 
     def __del__(self) -> None:
         if self.tensor:
@@ -282,24 +288,31 @@ class Taken(Owned):
                 f"{what}: the pipeline of this batch is closed, or of the process that this one "
                 "was forked from: take batch.numpy() or batch.torch() before close()"
             )
+        if status == _native.UNSUPPORTED and not is_versioned:
+            raise BufferError(
+                "the batch is read-only, as all processes of the node get it, and this consumer of "
+                "DLPack cannot be told so: give it a copy, batch.numpy().copy()"
+            )
         if status != _native.OK or not tensor.value:
             raise last_failure(what, status, self._loader)
         return tensor.value
 
     def buffer(self) -> memoryview:
-        """The bytes, which may be written to; it keeps the slot. Of batches in host memory
-        alone."""
+        """The bytes, which may be written to, unless all processes of a node get the batch; it
+        keeps the slot. Of batches in host memory alone."""
         view = self._view()
         if view.device >= 0:
             raise BufferError("the batch is in device memory: take it with torch.from_dlpack")
         owner = OwnTensor(self._export(is_versioned=True, stream=None))
         data: Any = (ctypes.c_char * view.bytes).from_address(view.data or 0)
         data.owner = owner
-        return memoryview(data).cast("B")
+        made = memoryview(data).cast("B")
+        return made.toreadonly() if owner.is_read_only else made
 
     def numpy(self) -> Any:
         """As a numpy array that may be written to, with any numpy, and for bfloat16 with ml_dtypes.
-        numpy.from_dlpack does the same where it has the type."""
+        numpy.from_dlpack does the same where it has the type. Batches that all processes of a node
+        get (share_order="all") are read-only."""
         numpy: Any = importlib.import_module("numpy")
         view = self._view()
         dtype, shape = Dtype(view.dtype), tuple(view.shape[: view.rank])
@@ -353,6 +366,12 @@ class Batch(Taken):
     def __init__(self, loader: int, fields: tuple[str, ...] = ()) -> None:
         super().__init__(loader, ctypes.c_uint64(), 0, {})
         self._fields = fields
+
+    def renamed(self, fields: tuple[str, ...]) -> Batch:
+        """For a consumer, which learns the names of fields of its first batch: the batch, whose
+        fields are these."""
+        self._fields = fields
+        return self
 
     def take_loan(self, loan_of: Callable[[_native.BatchView], Any]) -> None:
         """For the pipeline: what the batch lies in comes with it."""

@@ -141,6 +141,22 @@ class PadMode(enum.IntEnum):
     REFLECT = _native.PAD_REFLECT
 
 
+class ShareOrder(enum.IntEnum):
+    """Which of the processes that share batches gets which."""
+
+    ROUND = _native.SHARE_ROUND  # batch k is for consumer k modulo their number
+    FIRST = _native.SHARE_FIRST  # whoever pops first
+    ALL = _native.SHARE_ALL  # each batch is for all, which may not write to it
+
+
+class OnConsumerLost(enum.IntEnum):
+    """What becomes of a stream of which a consumer ends without a close, closes while batches wait
+    for it, or does not attach in time."""
+
+    FAIL = _native.LOST_FAIL  # it ends for all, with ShutdownError
+    SKIP = _native.LOST_SKIP  # its batches are dropped, and counted as Stats.batches_lost
+
+
 class DeviceDecode(enum.IntEnum):
     """What a device decodes of what it can: LZ4, zstd where it is ON, and blosc of both."""
 
@@ -341,6 +357,15 @@ class Config:
         pad_value: what padding and skipped samples hold; None: the fill value, and 0.
     Not built yet, refused when a pipeline opens:
         enable_gds=True, numa_strategy other than disabled, numa_node, metadata_latency.
+    Other processes, see `wavetrain.serve`, which sets these:
+        share_name: under which they attach, one of this user's on this machine: letters, digits,
+            '-', '_' and '.'; with '/' the path of a socket. None: batches are this process's alone.
+        share_consumers: how many, 1 to 64 with a share_name.
+        share_order: round, first, all: which of them gets which batch.
+        share_owner: True: this process pops as consumer 0; False: its pop gives no batch, and is
+            EndOfStream once consumers have taken all.
+        on_consumer_lost: fail, skip.
+        attach_timeout_s: counted from open; who has not attached then is lost. None: never.
     For tests:
         cuda_driver: path of the CUDA driver; None: libcuda.so.1.
     """
@@ -398,6 +423,12 @@ class Config:
     n_readers: int = number("n_readers")
     lent_slots: int = number("lent_slots")
     memory: Any = dataclasses.field(default=None, compare=False, repr=False)
+    share_name: str | None = None
+    share_consumers: int = number("share_consumers")
+    share_order: Choice[ShareOrder] = Choice(ShareOrder.ROUND)
+    share_owner: bool = False
+    on_consumer_lost: Choice[OnConsumerLost] = Choice(OnConsumerLost.FAIL)
+    attach_timeout_s: float | None = 60.0
 
     @classmethod
     def default(
@@ -440,9 +471,11 @@ class Config:
             _border.handle("consumer_stream", self.consumer_stream)
         if self.source is not None:
             _border.methods("source", self.source, "describe(name)", "read(name, start, shape)")
-        for name in ("keep_loaded", "map_uncompressed"):
+        if self.share_name is not None:
+            self._keep("share_name", _border.path("share_name", self.share_name))
+        for name in ("keep_loaded", "map_uncompressed", "share_owner"):
             self._keep(name, _border.flag(name, getattr(self, name)))
-        for name in ("pop_timeout_s", "reset_timeout_s"):
+        for name in ("pop_timeout_s", "reset_timeout_s", "attach_timeout_s"):
             given = getattr(self, name)
             if given is None:
                 continue
@@ -519,7 +552,16 @@ SAME = [
     field.name
     for field in dataclasses.fields(Config)
     if field.metadata.get("limits") or isinstance(vars(Config).get(field.name), Coerced)
-] + ["samples_per_batch", "drop_last", "digest", "augment", "keep_loaded", "map_uncompressed"]
+] + [
+    *("samples_per_batch", "drop_last", "digest", "augment", "keep_loaded", "map_uncompressed"),
+    "share_owner",
+]
+
+
+def nanoseconds(limit_s: float | None) -> int:
+    """A limit as C has it. None, and what is beyond 64 bits, is never."""
+    limit = math.inf if limit_s is None else limit_s
+    return U64_MAX if limit >= U64_MAX / 1e9 else max(1, int(limit * 1e9))
 
 
 def to_native_field(field: Field) -> _native.Field:
@@ -546,9 +588,10 @@ def to_native(config: Config) -> _native.Config:
         native.field_bytes = ctypes.sizeof(_native.Field)
         native.table = table  # lives as long as what points to it
     native.lookahead_samples = config.lookahead_samples or 0
-    # Beyond what 64 bits count is never, too.
-    limit = math.inf if config.reset_timeout_s is None else config.reset_timeout_s
-    native.reset_timeout_ns = U64_MAX if limit >= U64_MAX / 1e9 else max(1, int(limit * 1e9))
+    native.reset_timeout_ns = nanoseconds(config.reset_timeout_s)
+    native.attach_timeout_ns = nanoseconds(config.attach_timeout_s)
+    if config.share_name is not None:
+        native.share_name = config.share_name.encode()
     native.device = -1 if config.device is None else config.device
     if config.enable_gds is not None:
         native.enable_gds = _native.GDS_ON if config.enable_gds else _native.GDS_OFF

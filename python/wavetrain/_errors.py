@@ -14,6 +14,7 @@ class Status(enum.IntEnum):
     AGAIN = _native.AGAIN
     STARVED = _native.STARVED
     END = _native.END
+    RESET = _native.RESET
     INVALID = _native.INVALID
     NOT_FOUND = _native.NOT_FOUND
     DTYPE = _native.DTYPE
@@ -61,6 +62,13 @@ class EndOfStream(WavetrainError):
     """Flushed, and every batch popped."""
 
     status = Status.END
+
+
+class StreamReset(WavetrainError):
+    """The owner of a shared pipeline called reset: what was not popped is gone, and batch_id starts
+    at 0 again. The next pop gives what is pushed after it."""
+
+    status = Status.RESET
 
 
 class InvalidArgument(WavetrainError):
@@ -142,6 +150,7 @@ CLASSES = {
         TryAgain,
         PoolStarved,
         EndOfStream,
+        StreamReset,
         InvalidArgument,
         NotFound,
         DtypeMismatch,

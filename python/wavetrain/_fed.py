@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from wavetrain import _lent, _native
-from wavetrain._batch import LAYOUTS, python
+from wavetrain._batch import LAYOUTS, READ_ONLY, python
 from wavetrain._border import short
 from wavetrain._config import NUMPY, Dtype
 from wavetrain._owned import Owned
@@ -27,7 +27,6 @@ VALUE_BYTES = 64  # that are copied, as wavetrain.h says of WAVETRAIN_BOX_VALUE
 HOST_DEVICES = (1, 3, 11)  # kDLCPU, kDLCUDAHost, kDLROCMHost
 STRIDED_RO, SIMPLE = 0x18 | 0x4, 0  # PyBUF_STRIDES | PyBUF_FORMAT
 WRITABLE = 1  # PyBUF_WRITABLE
-READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
 # By kind and bytes, as __array_interface__ has them. Times are their int64 bits, as everywhere.
 TYPES = {
     **{name: dtype for dtype, name in NUMPY.items()},

@@ -79,12 +79,15 @@ class Pipeline(Owned):
 
     instead = "open one where it is used, with the same Config, which can be"
     others = PIPELINE_HAS
+    shares = False  # with other processes
     _loader = 0  # not open
 
     def __init__(self, config: Config, *, files: Any = None, fit: Iterable[Any] = ()) -> None:
         given: Any = config
         if not isinstance(given, Config):
             raise TypeError(f"config must be a wavetrain.Config (got {short(given)})")
+        if config.share_name is not None and not self.shares:
+            raise ValueError("share_name is set: open it with wavetrain.serve(config, name, n)")
         self._config = config
         self._names = tuple([field.name for field in config.fields])
         self._lock = threading.RLock()

@@ -117,6 +117,7 @@ class Stats:
     backend_text: str  # which was taken and why
     oldest_held_batch: int  # the batch that is held the longest
     oldest_held_since_ns: int  # when it was popped, as time.monotonic_ns; 0: none is held
+    batches_lost: int  # that consumers had popped, or were to get, which were lost
     memories_lent: int  # that are not given back: Pipeline.lend
     # Of the reference's synthetic metadata latency, which is not built yet: always 0.
     metadata_latency_ops: int = 0

@@ -136,6 +136,16 @@ PIPELINE_HAS = {
     **dict.fromkeys(("stop", "shutdown", "terminate", "join", "end"), "give close()"),
     "read": "wavetrain.reader().read(uri, box) reads one box",
 }
+NODE_HAS = {
+    **PIPELINE_HAS,
+    **dict.fromkeys(("join", "drain", "finish", "run"), "give wait()"),
+    "detach": "give close()",
+}
+SERVE = {
+    **dict.fromkeys(("n", "count", "n_consumers", "world", "num_workers"), "give consumers"),
+    "share_name": "give name",
+    **dict.fromkeys(("rank", "consumer"), "wavetrain.attach(name, consumer) takes batches"),
+}
 SOURCE_HAS = {
     **DALI,
     **dict.fromkeys(("run", "outputs", "share_outputs", "pop", "next"), "give next(source)"),

@@ -1,0 +1,553 @@
+"""Shared slots: one process loads, others take its batches, and each may end at any moment."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import numpy
+import pytest
+from cubes import ROOT, config, run_program
+
+import wavetrain
+from wavetrain import Box, Field, Sample
+
+PATH = os.pathsep.join([str(ROOT / "python"), str(Path(__file__).parent)])
+SHAPE = (4, 6)
+ROWS = numpy.arange(200 * 24, dtype="i4").reshape(200, *SHAPE)
+
+
+def settings(**changes):
+    plain = {"sample_shape": SHAPE, "dtype": "i32", "max_boxes_per_sample": 1}
+    return config(**{**plain, **changes})
+
+
+def rows(*numbers):
+    return [Sample(boxes=[Box(array=ROWS[number])], tag=number) for number in range(*numbers)]
+
+
+@pytest.fixture
+def name(request):
+    return f"test-{os.getpid()}-{abs(hash(request.node.name)) % 10**8}"
+
+
+@pytest.fixture
+def serve(name):
+    """serve(consumers, .., fields of the config): closed when the test is over."""
+    with contextlib.ExitStack() as opened:
+
+        def make(consumers, *, order="round", owner=False, on_lost="fail", limit=60.0, **changes):
+            of = {"order": order, "owner": owner, "on_lost": on_lost, "attach_timeout_s": limit}
+            return opened.enter_context(wavetrain.serve(settings(**changes), name, consumers, **of))
+
+        yield make
+
+
+@pytest.fixture
+def attach(name):
+    """attach(number): closed when the test is over."""
+    with contextlib.ExitStack() as opened:
+
+        def make(number, **changes):
+            return opened.enter_context(wavetrain.attach(name, number, **changes))
+
+        yield make
+
+
+def tags(batch):
+    """Of a batch, whose samples are those of its tags; it is given back."""
+    with batch:
+        found = batch.info.tags
+        numpy.testing.assert_array_equal(batch.numpy(), ROWS[[*found]])
+    return found
+
+
+def taken(consumer):
+    """What is left of an epoch."""
+    return [tag for batch in consumer for tag in tags(batch)]
+
+
+def take_into(results, name, number):
+    """What a process that multiprocessing starts does."""
+    with wavetrain.attach(name, number) as consumer:
+        results.put((number, [taken(consumer) for _ in range(2)]))
+
+
+UNRELATED = """
+import sys, wavetrain
+from test_node import taken
+with wavetrain.attach(sys.argv[1], int(sys.argv[2])) as consumer:
+    print([taken(consumer) for _ in range(2)])
+"""
+
+
+def started(program, *arguments):
+    """A process of a program that is no child of multiprocessing."""
+    return subprocess.Popen(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", textwrap.dedent(program)]
+        + [str(argument) for argument in arguments],
+        env={**os.environ, "PYTHONPATH": PATH},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+# ---- Epochs, orders, batches --------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_forked_spawned_and_unrelated_processes_get_each_its_batches_of_two_epochs(serve, name):
+    owner, results = serve(3), multiprocessing.get_context("spawn").SimpleQueue()
+    processes = [
+        multiprocessing.get_context(kind).Process(target=take_into, args=(results, name, number))
+        for number, kind in enumerate(("fork", "spawn"))
+    ]
+    for process in processes:
+        process.start()
+    other = started(UNRELATED, name, 2)
+    for _ in range(2):
+        owner.push(rows(36))
+        owner.wait()
+    batches = [[*range(first, first + 4)] for first in range(0, 36, 4)]
+    each = [[tag for batch in batches[number::3] for tag in batch] for number in range(3)]
+    found = dict(results.get() for _ in processes)
+    assert found == {0: [each[0]] * 2, 1: [each[1]] * 2}
+    assert other.communicate(timeout=30)[0] == f"{[each[2]] * 2}\n" and other.returncode == 0
+    for process in processes:
+        process.join(30)
+        assert process.exitcode == 0
+    assert owner.stats().batches_emitted == 18 and owner.stats().batches_lost == 0
+
+
+def test_whoever_pops_first_gets_the_next_batch(serve, attach):
+    owner = serve(2, order="first")
+    busy, idle = attach(0), attach(1)
+    owner.push(rows(40))
+    first = tags(idle.pop())
+    rest = taken_by_both(owner, idle, busy)
+    assert sorted([*first, *rest]) == [*range(40)]
+
+
+def taken_by_both(owner, idle, busy):
+    """One takes all batches but those that the other has, which pops once they are over."""
+    owner.flush()
+    found = []
+    thread = threading.Thread(target=lambda: found.extend(taken(idle)))
+    thread.start()
+    wait = time.monotonic() + 30
+    while len(found) < 28 and thread.is_alive() and time.monotonic() < wait:
+        time.sleep(0.01)
+    found_by_busy = taken(busy)
+    thread.join(30)
+    return found + found_by_busy
+
+
+def test_each_batch_is_for_all_and_none_may_write_to_it(serve, attach):
+    owner = serve(3, order="all", n_batch_slots=4)
+    consumers = [attach(number) for number in range(3)]
+    owner.push(rows(24))
+    owner.flush()
+    for first in range(0, 24, 4):
+        batches = [consumer.pop() for consumer in consumers]
+        arrays = [batch.numpy() for batch in batches]
+        assert len({array.ctypes.data for array in arrays}) == 3  # of three mappings
+        for array in arrays:
+            numpy.testing.assert_array_equal(array, ROWS[first : first + 4])
+            assert not array.flags.writeable
+            with pytest.raises(ValueError):
+                array.setflags(write=True)
+        assert batches[0].buffer().readonly and not numpy.asarray(batches[1]).flags.writeable
+        del array, arrays
+        for batch in batches:
+            batch.release()
+    assert [taken(consumer) for consumer in consumers] == [[], [], []]
+
+
+def test_a_consumer_of_dlpack_that_cannot_be_told_read_only_gets_no_batch_of_all(serve, attach):
+    owner = serve(1, order="all")
+    consumer = attach(0)
+    owner.push(rows(4))
+    with consumer.pop() as batch:
+        with pytest.raises(BufferError, match=r"batch\.numpy\(\)\.copy\(\)"):
+            batch.__dlpack__()
+        assert batch.numpy().copy().flags.writeable
+        if numpy.lib.NumpyVersion(numpy.__version__) >= "2.1.0":
+            assert not numpy.from_dlpack(batch).flags.writeable
+
+
+def test_batches_of_one_consumer_each_may_be_written_to(serve, attach):
+    owner = serve(1)
+    consumer = attach(0)
+    owner.push(rows(4))
+    with consumer.pop() as batch:
+        batch.numpy()[...] = 7
+        assert (batch.numpy() == 7).all() and batch.__dlpack__() is not None
+
+
+def test_an_owner_that_takes_batches_is_consumer_0(serve, attach):
+    owner = serve(2, owner=True)
+    other = attach(1)
+    for _ in range(2):
+        owner.push(rows(40))
+        owner.flush()
+        for first in range(0, 40, 8):
+            assert tags(owner.pop()) == (*range(first, first + 4),)
+            assert tags(other.pop()) == (*range(first + 4, first + 8),)
+        with pytest.raises(wavetrain.EndOfStream):
+            owner.pop()
+        assert taken(other) == []
+    with pytest.raises(TypeError, match="batches"):
+        owner.wait()
+
+
+def test_a_thread_pushes_while_the_owner_does_nothing(serve, attach):
+    owner = serve(1, lookahead_samples=4)
+    consumer = attach(0)
+    owner.push(number for number in rows(40))
+    owner.flush()
+    assert taken(consumer) == [*range(40)]
+
+
+def test_what_is_wrong_with_an_iterable_is_raised_by_the_owner_behind_what_it_gave(serve, attach):
+    def samples():
+        yield from rows(130)
+        raise LookupError("no more")
+
+    owner = serve(1, lookahead_samples=4)
+    consumer = attach(0)
+    owner.push(samples())
+    found = [tag for _ in range(32) for tag in tags(consumer.pop())]
+    assert found == [*range(128)]
+    with pytest.raises(LookupError, match="no more"):
+        owner.wait()
+    owner.push(rows(4))
+    owner.flush()
+    assert taken(consumer) == [128, 129, 0, 1, 2, 3]
+
+
+def test_fields_have_their_names_types_and_shapes_in_consumers(name):
+    fields = [Field("x", SHAPE, dtype="f32"), Field("y", dtype="i64")]
+    given = config(sample_shape=(), fields=fields)
+    with wavetrain.serve(given, name, 1) as owner, wavetrain.attach(name, 0) as consumer:
+        x, half = numpy.full(SHAPE, 0.5, "f4"), [*range(8)]
+        owner.push([Sample(boxes=[Box(array=x), Box(array=y, field="y")]) for y in half])
+        owner.flush()
+        for number, batch in enumerate(consumer):
+            with batch:
+                assert batch.keys() == ("x", "y") and len(batch) == 2
+                x, _ = batch
+                assert x.shape == (4, *SHAPE) and x.dtype is wavetrain.Dtype.F32
+                assert (x.numpy() == 0.5).all()
+                assert batch["y"].numpy().tolist() == [*range(4 * number, 4 * number + 4)]
+                assert repr(batch).startswith(f"<Batch {number}: x 4 x 4 x 6 f32, y 4 i64")
+        assert number == 1
+
+
+def test_a_reset_is_an_error_in_its_place_and_the_next_pop_gives_what_follows(serve, attach):
+    owner = serve(2)
+    consumers = [attach(number) for number in range(2)]
+    owner.push(rows(16))
+    owner.flush()
+    assert tags(consumers[0].pop()) == (0, 1, 2, 3)
+    held = consumers[1].pop()
+    owner.reset()
+    owner.push(rows(30, 38))
+    owner.flush()
+    for consumer in consumers:
+        with pytest.raises(wavetrain.StreamReset) as caught:
+            consumer.pop()
+        assert caught.value.status is wavetrain.Status.RESET == 4
+    with consumers[0].pop() as batch:
+        assert batch.info.tags == (30, 31, 32, 33) and batch.batch_id == 0
+    assert tags(held) == (4, 5, 6, 7)
+    assert [taken(consumer) for consumer in consumers] == [[], [34, 35, 36, 37]]
+
+
+def test_an_error_of_the_stream_is_that_of_all_until_a_reset(serve, attach):
+    owner = serve(2)
+    consumers = [attach(number) for number in range(2)]
+    owner.push([*rows(4), Sample("/nowhere.zarr", [(0, 4), (0, 6)], tag=9), *rows(4, 11)])
+    assert tags(consumers[0].pop()) == (0, 1, 2, 3)
+    for consumer in consumers:
+        for _ in range(2):
+            with pytest.raises(wavetrain.NotFound, match="nowhere") as caught:
+                consumer.pop()
+            assert caught.value.tag == 9
+    owner.reset()
+    owner.push(rows(8))
+    owner.flush()
+    for number, consumer in enumerate(consumers):
+        with pytest.raises(wavetrain.StreamReset):
+            consumer.pop()
+        assert taken(consumer) == [*range(4 * number, 4 * number + 4)]
+
+
+# ---- Names and limits ---------------------------------------------------------------------------
+
+
+def test_a_name_in_use_names_the_process_that_has_it_and_is_free_once_that_closes(serve, name):
+    with serve(1), pytest.raises(wavetrain.InvalidArgument, match=f"{name}.*{os.getpid()}"):
+        wavetrain.serve(settings(), name, 1)
+    serve(1)
+
+
+def test_a_number_is_for_one_living_process(serve, attach, name):
+    owner = serve(2)
+    first = attach(1)
+    with pytest.raises(wavetrain.InvalidArgument, match=str(os.getpid())):
+        attach(1)
+    with pytest.raises(wavetrain.InvalidArgument, match="2"):
+        attach(2)
+    first.close()
+    attach(1)
+    assert name in repr(owner) and "closed" in repr(first)
+
+
+def test_attach_waits_for_the_name_and_no_longer_than_it_is_told(serve, attach):
+    begin = time.monotonic()
+    with pytest.raises(wavetrain.NotFound, match="test-"):
+        attach(0, timeout_s=0)
+    with pytest.raises(wavetrain.NotFound, match="test-"):
+        attach(0, timeout_s=0.25)
+    assert 0.25 <= time.monotonic() - begin < 10
+    timer = threading.Timer(0.3, lambda: serve(1).push(rows(4)))
+    timer.start()
+    assert tags(attach(0, timeout_s=None).pop()) == (0, 1, 2, 3)
+    timer.join()
+
+
+def test_a_path_is_a_name_too(tmp_path):
+    path = str(tmp_path / "socket")
+    with wavetrain.serve(settings(), path, 1) as owner, wavetrain.attach(path, 0) as consumer:
+        owner.push(rows(4))
+        assert tags(consumer.pop()) == (0, 1, 2, 3)
+    assert not os.path.exists(path)
+
+
+def test_what_is_asked_wrongly_names_what_is_wrong(name):
+    def served(**changes):
+        given = {"config": settings(), "name": name, "consumers": 1, **changes}
+        wavetrain.serve(**given).close()
+
+    for changes, kind, says in (
+        ({"consumers": 0}, ValueError, "consumers must be >= 1"),
+        ({"consumers": 65}, ValueError, "consumers must be <= 64"),
+        ({"order": "robin"}, ValueError, "order must be one of 'round', 'first', 'all'"),
+        ({"owner": 1}, TypeError, "owner must be True or False"),
+        ({"on_lost": "wait"}, ValueError, "on_lost must be one of 'fail', 'skip'"),
+        ({"attach_timeout_s": 0}, ValueError, "attach_timeout_s must be > 0"),
+        ({"config": None}, TypeError, "config must be a wavetrain.Config"),
+        ({"name": ""}, ValueError, "share_name must not be empty"),
+        ({"name": "two words"}, wavetrain.InvalidArgument, "two words"),
+        ({"config": settings(backend="cuda")}, wavetrain.Unsupported, "host"),
+        ({"n_consumers": 2}, TypeError, "give consumers"),
+    ):
+        with pytest.raises(kind, match=says):
+            served(**changes)
+    for given, kind, says in (
+        ((5, 0), TypeError, "name must be"),
+        ((name, 64), ValueError, "consumer must be <= 63"),
+        ((name, "0"), TypeError, "consumer must be a whole number"),
+    ):
+        with pytest.raises(kind, match=says):
+            wavetrain.attach(*given)
+    with pytest.raises(ValueError, match="timeout_s must be >= 0"):
+        wavetrain.attach(name, 0, timeout_s=-1)
+    with pytest.raises(ValueError, match=r"wavetrain\.serve"):
+        wavetrain.Pipeline(settings(share_name=name, share_consumers=1))
+
+
+# ---- Deaths -------------------------------------------------------------------------------------
+
+OWNS = """
+import sys, wavetrain
+from test_node import rows, settings
+owner = wavetrain.serve(settings(), sys.argv[1], 1)
+owner.push(rows(8))
+print("open", flush=True)
+sys.stdin.read()
+"""
+POPS = """
+import sys, wavetrain
+consumer = wavetrain.attach(sys.argv[1], 1)
+batch = consumer.pop()
+print(batch.info.tags, flush=True)
+sys.stdin.read()
+"""
+
+
+def killed(process):
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_of_an_owner_that_is_killed_consumers_hear_soon_behind_what_it_gave(attach, name):
+    process = started(OWNS, name)
+    assert process.stdout.readline() == "open\n"
+    consumer = attach(0)
+    held = consumer.pop()
+    killed(process)
+    begin = time.monotonic()
+    assert tags(consumer.pop()) == (4, 5, 6, 7)
+    for _ in range(2):
+        with pytest.raises(wavetrain.ShutdownError, match=f"{name}.*{process.pid}"):
+            consumer.pop()
+    assert time.monotonic() - begin < 3
+    assert tags(held) == (0, 1, 2, 3)
+    with wavetrain.serve(settings(), name, 1):
+        pass
+
+
+def test_a_batch_stays_readable_when_the_owner_closes_and_what_was_made_of_it_longer(serve, attach):
+    owner = serve(1)
+    consumer = attach(0)
+    owner.push(rows(8))
+    held, made = consumer.pop(), consumer.pop().numpy()
+    owner.close()
+    with pytest.raises(wavetrain.ShutdownError, match="has closed"):
+        consumer.pop()
+    assert tags(held) == (0, 1, 2, 3)
+    consumer.close()
+    numpy.testing.assert_array_equal(made, ROWS[4:8])
+    with pytest.raises(wavetrain.ShutdownError, match="attach again"):
+        consumer.pop()
+
+
+@pytest.mark.parametrize("on_lost", ["fail", "skip"])
+def test_of_a_consumer_that_is_killed_the_batches_are_lost(serve, attach, name, on_lost, capfd):
+    owner = serve(2, on_lost=on_lost)
+    consumer = attach(0)
+    owner.push(rows(40))
+    owner.flush()
+    process = started(POPS, name)
+    assert process.stdout.readline() == "(4, 5, 6, 7)\n"
+    killed(process)
+    if on_lost == "fail":
+        with pytest.raises(wavetrain.ShutdownError, match=f"consumer 1.*{process.pid}"):
+            taken(consumer)
+        return
+    assert taken(consumer) == [tag for tag in range(40) if tag // 4 % 2 == 0]
+    owner.wait()
+    assert owner.stats().batches_lost == 5
+
+
+def test_who_does_not_attach_in_time_is_lost(serve, attach):
+    owner = serve(2, limit=0.5)
+    consumer = attach(0)
+    owner.push(rows(40))
+    with pytest.raises(wavetrain.ShutdownError, match="consumer 1"):
+        taken(consumer)
+
+
+def test_a_pop_that_waits_names_who_has_not_attached(serve, attach):
+    serve(3)
+    consumer = attach(1, pop_timeout_s=0.1)
+    with pytest.raises(wavetrain.PoolStarved, match=r"not attached yet: consumers? 0"):
+        consumer.pop()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_attaches_anew(serve, attach, name):
+    owner = serve(2)
+    consumer = attach(0)
+    owner.push(rows(8))
+    owner.flush()
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            with pytest.raises(wavetrain.ShutdownError):
+                consumer.pop()
+            with wavetrain.attach(name, 1) as own:
+                code = 0 if taken(own) == [4, 5, 6, 7] else 2
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert taken(consumer) == [0, 1, 2, 3]
+
+
+def test_a_consumer_that_nobody_closes_warns_and_closes(serve, name):
+    serve(1)
+    with pytest.warns(ResourceWarning, match="unclosed <Consumer 0"):
+        wavetrain.attach(name, 0)
+    wavetrain.attach(name, 0).close()
+
+
+# ---- Ctrl-C -------------------------------------------------------------------------------------
+
+PRELUDE = """
+import os, signal, sys, threading, time
+import wavetrain
+from cubes import Interrupts
+from test_node import rows, settings, tags, taken
+name = sys.argv[1]
+def interrupted(call):
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    begin = time.monotonic()
+    try:
+        call()
+    except KeyboardInterrupt:
+        assert time.monotonic() - begin < 5
+        return
+    raise AssertionError("no KeyboardInterrupt")
+"""
+FACTS = {
+    "attach": """
+        interrupted(lambda: wavetrain.attach(name, 0))
+        with wavetrain.serve(settings(), name, 1), wavetrain.attach(name, 0):
+            pass
+    """,
+    "pop": """
+        with wavetrain.serve(settings(), name, 1) as owner, wavetrain.attach(name, 0) as consumer:
+            interrupted(consumer.pop)
+            interrupted(owner.wait)
+            assert taken(consumer) == []  # wait flushes
+            owner.push(rows(4))
+            owner.flush()
+            assert taken(consumer) == [0, 1, 2, 3]
+    """,
+    "many_pops_that_lose_no_batch_and_no_end": """
+        given = settings(samples_per_batch=1, pop_timeout_s=20)
+        with wavetrain.serve(given, name, 2, owner=True) as owner:
+            consumer = wavetrain.attach(name, 1, pop_timeout_s=20)
+            interrupts, epochs = Interrupts(3, 0.003), 0
+            while interrupts.go_on() or epochs < 3:
+                owner.push(rows(40))
+                owner.flush()
+                seen, ends = [[], []], [False, False]
+                while not all(ends):
+                    which = min((each for each in range(2) if not ends[each]),
+                                key=lambda each: len(seen[each]))
+                    batch = None
+                    try:
+                        interrupts.is_armed = True
+                        batch = (owner, consumer)[which].pop()
+                        interrupts.is_armed = False
+                    except KeyboardInterrupt:
+                        pass
+                    except wavetrain.EndOfStream:
+                        interrupts.is_armed = False
+                        ends[which] = True
+                    if batch is not None:
+                        seen[which] += tags(batch)
+                epochs += 1
+                assert seen == [[*range(0, 40, 2)], [*range(1, 40, 2)]], seen
+            assert interrupts.heard > 10, interrupts.heard
+            consumer.close()
+    """,
+}
+
+
+@pytest.mark.parametrize("fact", FACTS)
+def test_ctrl_c_is_heard_in(fact, name):
+    run_program(PRELUDE + textwrap.dedent(FACTS[fact]), name, timeout=40)
