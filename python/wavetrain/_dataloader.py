@@ -13,17 +13,20 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import itertools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, cast
 
-from wavetrain import _table
+from wavetrain import _node_loader, _table
 from wavetrain._array_sets import ArraySet, Settings, may_return_arrays, settings_of
 from wavetrain._batch import Batch
 from wavetrain._border import U64_MAX, flag, short, whole
 from wavetrain._config import Config
+from wavetrain._dice import room
 from wavetrain._errors import EndOfStream, PoolStarved, ShutdownError, TryAgain
 from wavetrain._fused import Fused, Plan, has_recipes
+from wavetrain._node import Consumer
 from wavetrain._orders import Places
 from wavetrain._owned import Owned
 from wavetrain._pipeline import Pipeline
@@ -60,6 +63,48 @@ class Run:
                 raise self.error
         finally:
             self.error = None
+
+
+class NodeRun(Run):
+    """The same of the ranks of a node: each has its own way through it, local rank 0 pushes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.popped = self.total = self.group = 0
+        self.leaves_after: int | None = None  # rounds, behind which nothing is pushed
+        self.has_failed = False
+
+    def begin(self, order: Epoch, is_whole_only: bool, batch: int) -> None:
+        size, left = order.batch, order.left
+        self.size, self.batch = size, batch
+        self.total = left // size * (size // batch) if is_whole_only else -(-left // batch)
+        self.rounds = itertools.chain.from_iterable(
+            batches for _, _, batches in dealt(order, is_whole_only)
+        )
+        self.round = next(self.rounds, (Places(room(0)), 0))
+
+    def take(self) -> None:
+        """Goes to the next round."""
+        self.group = len(self.round[0])
+        self.round = next(self.rounds, (Places(room(0)), 0))
+
+    def expected(self, slot: int) -> tuple[Places, int]:
+        """The places of this rank's batch of the round, and how many samples only pad."""
+        places, padded = self.round
+        first = slot * self.batch
+        own, begin = places[first : first + self.batch], len(places) - padded
+        return own, max(0, first + len(own) - max(begin, first))
+
+    def until_left(self, given: Iterable[Any], size: int) -> Iterator[Any]:
+        """What is pushed, `size` of them a round, until the ranks have left the loop. Nobody would
+        know whether a part of a round was pushed, so a last part is not left out by itself."""
+        whole = self.total // (self.size // self.batch)
+        for number, each in enumerate(given):
+            pushed = number // size
+            is_left = self.leaves_after is not None and self.leaves_after <= pushed < whole
+            if is_left and number % size == 0:
+                return
+            yield each
 
 
 class Batches(Owned):
@@ -125,10 +170,15 @@ class Asked:
         run.is_whole = True
 
     def tables(
-        self, order: Epoch, is_whole_only: bool, run: Run, made: Callable[[Any], _table.Table]
+        self,
+        order: Epoch,
+        is_whole_only: bool,
+        run: Run,
+        made: Callable[[Any], _table.Table],
+        most: int = DEALT_AT_ONCE,
     ) -> Iterator[_table.Table]:
-        """The same, of a data set that answers for many."""
-        at_once = DEALT_AT_ONCE if self.fused is None else FUSED_AT_ONCE
+        """The same, of a data set that answers for many, `most` at a time or fewer."""
+        at_once = min(most, DEALT_AT_ONCE if self.fused is None else FUSED_AT_ONCE)
         for places, indices, batches in dealt(order, is_whole_only, at_once):
             try:
                 given = self.boxes(indices)
@@ -226,6 +276,13 @@ class DataLoader:
         more.
     map_uncompressed: as Config's, in its place.
     rank, world: which share of each epoch, of how many.
+    node: "auto": the ranks of a node share one pipeline. Local rank 0 loads, for itself and for the
+        others, which take its batches out of memory that all map (`wavetrain.serve`). Which rank,
+        node and job is the launcher's word (torchrun). A name takes the job's place. Batches, not
+        samples, are dealt to ranks, so that those of all are those of one process; a state is for
+        the same deal. tail is "pad" or "drop", "pad" where none is given. All ranks make as many
+        loaders in the same order, and leave a loop after as many batches. A batch whose transform
+        failed is not given again. None: each loads its own.
     files, fit: as Pipeline has them.
 
     Each iteration is an epoch; one that is left early is not gone on with. Its batches are those of
@@ -272,6 +329,7 @@ class DataLoader:
         prefetch: int | None = None,
         rank: int | None = None,
         world: int | None = None,
+        node: str | None = None,
         files: Any = None,
         fit: Iterable[Any] = (),
     ) -> None:
@@ -291,6 +349,11 @@ class DataLoader:
             size = whole("batch_size", batch_size, 1, SIZE_MAX)
         if drop_last is None and config is not None and config.drop_last:
             drop_last = True
+        self._node = _node_loader.local_of(node, rank, world)
+        if self._node is not None:
+            rank = world = None
+            is_told = drop_last or batch_sampler is not None or isinstance(sampler, Epoch)
+            tail = tail if tail is not None or is_told else "pad"
         told: dict[str, Any] = {"shuffle": shuffle, "drop_last": drop_last, "seed": seed}
         told = {**told, "tail": tail, "rank": rank, "world": world}
         given = {name: value for name, value in told.items() if value is not None}
@@ -311,7 +374,9 @@ class DataLoader:
             self._arrays.boxes = ()
         self._config = self._config_of(config)
         self._config = dataclasses.replace(self._config, **changes)
-        self._pipeline: Pipeline | None = None
+        if self._node is not None:
+            self._order = self._node.order_of(self._order)
+        self._pipeline: Pipeline | Consumer | None = None
         self._run: Run | None = None
         self._is_clean, self._is_closed = True, False
         self._places: Sequence[Place] = ()
@@ -411,7 +476,7 @@ class DataLoader:
     @property
     def batch_size(self) -> int:
         """Samples of a batch."""
-        return self._order.batch
+        return self._order.batch if self._node is None else self._node.batch
 
     @property
     def config(self) -> Config:
@@ -419,8 +484,9 @@ class DataLoader:
         return self._config
 
     @property
-    def pipeline(self) -> Pipeline:
-        """That makes the batches: its stats, and where they are. Opens it."""
+    def pipeline(self) -> Any:
+        """The Pipeline that makes the batches: its stats, and where they are; with node= the Owner,
+        or a Consumer of it. Opens it."""
         if self._is_closed:
             raise ShutdownError("this DataLoader is closed: make another")
         if self._pipeline is None:
@@ -428,7 +494,8 @@ class DataLoader:
             if self._arrays is not None:
                 self._arrays.open()  # a fork of the program must come before its threads
                 config = self._arrays.failures.given_to(config)
-            self._pipeline = Pipeline(config, files=self._files, fit=self._fit)
+            opens = Pipeline if self._node is None else self._node.open
+            self._pipeline = opens(config, files=self._files, fit=self._fit)
             # Not __del__: when a cycle ends the pipeline's might come first, which warns.
             self._closer = weakref.finalize(self, self._pipeline.close)
         return self._pipeline
@@ -448,6 +515,8 @@ class DataLoader:
         count = order.left
         if count == U64_MAX:
             raise TypeError("the epochs of this DataLoader have no end: their tail is 'repeat'")
+        if self._node is not None:
+            return self._node.batches_of(count, self._drop_last)
         return count // order.batch if self._drop_last else -(-count // order.batch)
 
     # ---- Where it is ----------------------------------------------------------------------------
@@ -497,7 +566,9 @@ class DataLoader:
         """Goes on there, with the next iteration, from one state or from the list of those of all
         ranks, which must be the same. ValueError, and nothing changes, where they differ, where the
         state is of another order, or not for this world."""
-        self._order.resume(one_of(state))
+        place = one_of(state)
+        _node_loader.check_deal(self._order, self._node, place)
+        self._order.resume(place)
         self._run = None
 
     # ---- Iteration ------------------------------------------------------------------------------
@@ -508,13 +579,16 @@ class DataLoader:
             self._run = None
         if isinstance(self._order, Resampled):
             self._order.ask_sampler()
-        run = Run()
+        run = Run() if self._node is None else NodeRun()
         self._push(run)
         self._run = run
         return Batches(self, run)
 
     def _push(self, run: Run) -> None:
         """Hands over what follows the place, as far as there is room. Loading goes on from here."""
+        if isinstance(run, NodeRun) and self._node is not None:
+            self._node.push(self, run)
+            return
         pipeline = self.pipeline
         if not self._is_clean:
             pipeline.reset()
@@ -545,7 +619,7 @@ class DataLoader:
                 "another iteration began, or the place was set, which ended this one: for two at a "
                 "time make two DataLoaders"
             )
-        if run.is_torn:
+        if run.is_torn and self._node is None:
             self._push(run)
         run.is_torn = True  # until this call is at its end
         try:
@@ -562,6 +636,8 @@ class DataLoader:
 
     def _pop(self, run: Run) -> Batch | None:
         """The next batch; behind the last one None, or the error that ended them."""
+        if isinstance(run, NodeRun) and self._node is not None:
+            return self._node.pop(self.pipeline, run, self._order)
         has_failed = False
         while True:
             try:
@@ -599,7 +675,7 @@ class DataLoader:
         if self._asked.fused is not None:
             made = self._asked.fused.filtered(made, places)
         run.pushed.popleft()
-        self._order.skip(len(places))
+        self._order.skip(run.group if isinstance(run, NodeRun) else len(places))
         return made
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-__all__ = ["who"]
+__all__ = ["local", "who"]
 
 # Launchers, and the variables that they set for each process: its rank, and how many there are.
 # The innermost come first: torchrun runs inside of mpirun and of srun, mpirun inside of a job of
@@ -42,6 +42,28 @@ def who(environ: Mapping[str, str] = os.environ) -> tuple[int, int]:
             f"{tasks} is {environ[tasks]}, and srun did not start this process, which is the only "
             f"one then: start it with srun, or unset {tasks} to do all of the work here"
         )
+    return 0, 1
+
+
+# What they set on a node: the rank of a process there, and how many there are.
+LOCAL = (
+    ("torchrun", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    ("mpirun of Open MPI", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("mpirun of MVAPICH", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"),
+    ("mpirun of MPICH or Intel MPI", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+)
+
+
+def local(environ: Mapping[str, str] = os.environ) -> tuple[int, int]:
+    """The rank of this process on its node, and the number of them there; (0, 1) where no launcher
+    says how many.
+
+    >>> local({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"})
+    (1, 4)
+    """
+    for launcher, rank, world in LOCAL:
+        if world in environ:
+            return told(environ, launcher, rank, world)
     return 0, 1
 
 

@@ -551,3 +551,143 @@ FACTS = {
 @pytest.mark.parametrize("fact", FACTS)
 def test_ctrl_c_is_heard_in(fact, name):
     run_program(PRELUDE + textwrap.dedent(FACTS[fact]), name, timeout=40)
+
+
+# ---- A DataLoader -------------------------------------------------------------------------------
+
+
+class Rows:
+    """A data set."""
+
+    def __len__(self):
+        return 150
+
+    def __getitem__(self, index):
+        return Sample(boxes=[Box(array=ROWS[index])], tag=index)
+
+
+class Tables(Rows):
+    """The same, which answers for many."""
+
+    def boxes(self, indices):
+        begins = [[index, 0, 0] for index in indices]
+        return wavetrain.Column(os.environ["TEST_ROWS"], begins, (1, *SHAPE))
+
+
+RANK = """
+import os, sys, wavetrain
+from test_node import Rows, Tables, settings, tags
+given = eval(sys.argv[1])
+kind = given.pop("kind", Rows)
+loader = wavetrain.DataLoader(kind(), config=settings(), node="auto", seed=3, **given)
+seen = []
+with loader:
+    for epoch in range(3):
+        here, count = [], len(loader)
+        for batch in loader:
+            assert [*batch.info.tags] == [loader._order.at(place) for place in
+                [*loader.places]] + [*batch.info.tags][len(loader.places):]
+            here.append(([place.position for place in loader.places], tags(batch)))
+            if epoch == 1 and len(here) == 2:
+                break
+        assert len(here) == (2 if epoch == 1 else count), (here, count)
+        seen.append(here)
+    state = loader.state_dict()
+    print((seen, state))
+    sys.stdout.flush()
+    sys.stdin.read()
+"""
+
+
+def ranks(given, nodes=1, count=4, **environ):
+    """What the ranks print of a job."""
+    run = {"MASTER_PORT": str(os.getpid()), "MASTER_ADDR": given + str(nodes), **environ}
+    processes = []
+    for rank in range(nodes * count):
+        local = {"RANK": str(rank), "WORLD_SIZE": str(nodes * count)}
+        local |= {"LOCAL_RANK": str(rank % count), "LOCAL_WORLD_SIZE": str(count)}
+        run.update(local)
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in run.items():
+                patch.setenv(name, value)
+            processes.append(started(RANK, given))
+    threads = [threading.Timer(40, process.kill) for process in processes]
+    for thread in threads:
+        thread.start()
+    lines = [process.stdout.readline() for process in processes]
+    for thread, process in zip(threads, processes):
+        assert process.communicate(timeout=30)[0] == "" and process.returncode == 0
+        thread.cancel()
+    return [eval(line) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("given", "nodes", "count"),
+    [
+        ("{'shuffle': True}", 1, 4),
+        ("{'shuffle': True}", 2, 4),
+    ],
+)
+def test_the_epochs_of_the_ranks_of_nodes_are_those_of_one_process(given, nodes, count, tmp_path):
+    numpy.save(tmp_path / "rows.npy", ROWS)
+    world = nodes * count
+    found = ranks(given, nodes, count, TEST_ROWS=str(tmp_path / "rows.npy"))
+    plain = {name: value for name, value in eval(given).items() if name != "kind"}
+    with wavetrain.DataLoader(Rows(), config=settings(), seed=3, **plain) as loader:
+        for epoch in range(3):
+            at_position = {}
+            loader.set_epoch(epoch)
+            for batch in loader:
+                positions = [place.position for place in loader.places]
+                at_position.update(zip(positions, tags(batch)))
+            of_ranks = [tag for seen, _ in found for tag in seen[epoch]]
+            assert all(
+                tags[: len(positions)] == tuple(at_position[each] for each in positions)
+                for positions, tags in of_ranks
+            )
+            positions = sorted(each for positions, _ in of_ranks for each in positions)
+            most = 150 if "drop" not in given else 150 // (4 * world) * 4 * world
+            assert positions == [*range(8 * world if epoch == 1 else most)]
+    states = [state for _, state in found]
+    assert all(state == states[0] for state in states)
+    assert (states[0]["epoch"], states[0]["position"]) == (3, 0)
+
+
+def launched(patch, rank=0, world=2):
+    for name, value in (("RANK", rank), ("LOCAL_RANK", rank), ("MASTER_PORT", os.getpid())):
+        patch.setenv(name, str(value))
+    patch.setenv("WORLD_SIZE", str(world))
+    patch.setenv("LOCAL_WORLD_SIZE", str(world))
+
+
+def test_a_state_of_the_other_deal_is_refused(monkeypatch):
+    launched(monkeypatch)
+
+    def loader(node):
+        return wavetrain.DataLoader(Rows(), config=settings(), shuffle=True, node=node)
+
+    for one, other in ((None, "auto"), ("auto", None)):
+        state = loader(one).state_dict()
+        loader(one).load_state_dict(state)
+        with pytest.raises(ValueError, match="another way than this one"):
+            loader(other).load_state_dict(state)
+
+
+def test_loaders_of_a_node_say_what_they_cannot_do(monkeypatch):
+    def loader(**given):
+        return wavetrain.DataLoader(Rows(), config=settings(), **{"node": "auto", **given})
+
+    assert loader()._node is None  # one process
+    launched(monkeypatch)
+    assert loader()._node.name != loader()._node.name
+    for given, kind, says in (
+        ({"rank": 1}, ValueError, "rank 0 of 2"),
+        ({"tail": "short"}, ValueError, "'pad' or tail='drop'"),
+        ({"node": 4}, TypeError, "node must be"),
+        ({"sampler": wavetrain.epoch.Epoch(150, world=2, tail="pad")}, ValueError, "world=1"),
+    ):
+        with pytest.raises(kind, match=says):
+            loader(**given)
+    monkeypatch.delenv("MASTER_PORT")
+    with pytest.raises(RuntimeError, match="MASTER_PORT"):
+        loader()

@@ -148,3 +148,9 @@ def test_the_snippet_of_worker_processes_runs_as_a_script(tmp_path):
     found = [line.split() for line in done.stdout.splitlines()]
     assert len(found) == 10 and sum(int(label) for _, label in found) == 4500
     assert all(0.49 < float(mean) < 0.51 for mean, _ in found)
+
+
+def test_the_snippet_of_a_node_takes_what_the_owner_pushed():
+    (snippet,) = [text for text in snippets("python/README.md") if "wavetrain.serve(" in text]
+    exec(snippet, names := {})
+    assert names["seen"] == [*range(16)]

@@ -1,0 +1,265 @@
+"""A DataLoader of the processes of a node: local rank 0 loads, the others take.
+
+In: the order of the whole epoch, and what the launcher says. Out: batches of this rank. A node
+takes rounds, a batch for each of its ranks, and batch k of a run is for rank (shift + k) modulo
+their number, where shift counts the batches since the last reset. Each run ends with one end, or
+one reset, in the list of each rank: a rank that leaves a loop early drops what is before it, and
+local rank 0 then pushes whole rounds alone, at most to the one that follows.
+"""
+
+from __future__ import annotations
+
+import array
+import hashlib
+import itertools
+import os
+import time
+from collections.abc import Mapping
+from ctypes import byref
+from typing import TYPE_CHECKING, Any
+
+from wavetrain import _table
+from wavetrain._batch import Batch
+from wavetrain._border import short
+from wavetrain._config import Config
+from wavetrain._dice import ask
+from wavetrain._errors import (
+    EndOfStream,
+    PoolStarved,
+    ShutdownError,
+    StreamReset,
+    TryAgain,
+    WavetrainError,
+)
+from wavetrain._node import Consumer, Owner, attach, serve
+from wavetrain._samplers import Resampled
+from wavetrain.epoch import Epoch, named_of, signed
+from wavetrain.launchers import local, who
+
+if TYPE_CHECKING:
+    from wavetrain._dataloader import DataLoader, NodeRun
+
+DEAL = 0x6E6F6465  # in the hash of an order that is dealt by batch
+ATTACH_S = 600.0  # as torch waits for the ranks of a group
+JOB = (
+    *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"),
+    *("SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"),
+)
+numbers = itertools.count()  # of the loaders of this process
+
+
+class Node:
+    """Which rank of which node this process is, and how far its list was taken."""
+
+    def __init__(self, given: str, place: tuple[int, int, int, int], batch: int = 1) -> None:
+        self.local, self.count, self.index, self.nodes = place
+        self.name, self.batch = given, batch
+        self.shift, self.run = 0, None
+
+    run: NodeRun | None  # whose end was not seen
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "shift": 0, "run": None}
+
+    @property
+    def slot(self) -> int:
+        """Which batch of a round is this rank's."""
+        return (self.local - self.shift) % self.count
+
+    def order_of(self, order: Epoch) -> Epoch:
+        """The order of the whole epoch, as it is dealt to nodes: a round at a time."""
+        if isinstance(order, Resampled):
+            raise ValueError(
+                "node is set, and each rank would ask a sampler of its own: give a list, or "
+                "shuffle=True"
+            )
+        if order.tail not in ("pad", "drop"):
+            raise ValueError(
+                f"node is set, and tail is {order.tail!r}: ranks of a node get as many whole "
+                "batches, so give tail='pad' or tail='drop'"
+            )
+        if order.world != 1:
+            raise ValueError(
+                f"node is set, and the sampler deals to {order.world} ranks itself: give one of "
+                "world=1"
+            )
+        made, self.batch = order.copy(), order.batch
+        made.batch, made.world, made.rank = order.batch * self.count, self.nodes, self.index
+        made.by_batch = made.chunk_shuffle is None
+        made._check()  # pyright: ignore[reportPrivateUsage]
+        made._begun()  # pyright: ignore[reportPrivateUsage]
+        mark(made)
+        made.begin(order.epoch)
+        return made
+
+    def batches_of(self, left: int, is_whole_only: bool) -> int:
+        """This rank's, of that many samples of the node."""
+        rounds, rest = divmod(left, self.batch * self.count)
+        return rounds + (not is_whole_only and rest > self.slot * self.batch)
+
+    def open(self, config: Config, files: Any, fit: Any) -> Owner | Consumer:
+        if self.local:
+            return attach(
+                self.name, self.local, timeout_s=ATTACH_S, pop_timeout_s=config.pop_timeout_s
+            )
+        name, limit = self.name, ATTACH_S
+        return serve(
+            config, name, self.count, owner=True, attach_timeout_s=limit, files=files, fit=fit
+        )
+
+    # ---- Of a loader ----------------------------------------------------------------------------
+
+    def push(self, loader: DataLoader, run: NodeRun) -> None:
+        """Begins a run, once what is left of the one before was taken."""
+        pipeline: Any = loader.pipeline
+        if self.run is not None:
+            self._leave(pipeline, self.run)
+        order, is_whole_only = loader._order.copy(), loader._drop_last  # pyright: ignore[reportPrivateUsage]
+        run.begin(order.copy(), is_whole_only, self.batch)
+        self.run = run
+        if self.local:
+            return
+        asked = loader._asked  # pyright: ignore[reportPrivateUsage]
+        samples: Any = asked.samples(order.copy(), is_whole_only, run)
+        if callable(asked.boxes):
+            made = pipeline._table
+            tables = asked.tables(order.copy(), is_whole_only, run, made, order.batch)
+            samples = _table.Tables(run.until_left(tables, 1))
+        else:
+            samples = run.until_left(samples, order.batch)
+        for call in (lambda: pipeline.push(samples), pipeline.flush):
+            try:
+                call()
+            except Exception as error:
+                run.error = run.error or error
+
+    def pop(self, pipeline: Any, run: NodeRun, order: Epoch) -> Batch | None:
+        """This rank's next batch of the run; behind the last None."""
+        while run.pushed:  # of one whose transform failed
+            run.pushed.popleft()
+            order.skip(run.group)
+        while True:
+            places, padded = run.expected(self.slot)
+            try:
+                batch = pipeline.pop()
+            except (PoolStarved, TryAgain, ShutdownError):
+                raise
+            except StreamReset:
+                if run.popped:
+                    raise
+                self.shift = 0
+                continue
+            except EndOfStream:
+                self._end(run)
+                break
+            except Exception as error:
+                if self.local or run.has_failed:
+                    run.has_failed, run.error = True, None
+                    raise
+                run.error, run.has_failed = run.error or error, True
+                continue
+            if len(places) and batch.shape[0] == len(places):
+                run.popped += 1
+                run.pushed.append((places, padded))
+                run.take()
+                return batch
+            batch.release()  # what was left of a batch that is not whole
+        run.has_failed = run.has_failed or run.error is not None
+        run.fail()
+        if len(places):
+            raise RuntimeError(
+                "local rank 0 ended the epoch before this rank's last batch: its data set failed, "
+                "or it left the loop, which all ranks must leave after the same batch"
+            )
+        return None
+
+    def _end(self, run: NodeRun) -> None:
+        self.run = None
+        rounds = run.total // self.count
+        if run.popped >= rounds:  # to its end: one that is cut has at least a round less
+            self.shift = (self.shift + run.total) % self.count
+        if run.has_failed or run.error is not None:
+            self.run = None if self.local else run
+
+    def _leave(self, pipeline: Any, run: NodeRun) -> None:
+        """Drops what is left of a run, to its end."""
+        run.leaves_after = run.popped + 1
+        if not self.local and (run.has_failed or run.error is not None):
+            pipeline.reset()
+        while True:
+            try:
+                pipeline.pop().release()
+                run.popped += 1
+            except EndOfStream:
+                self._end(run)
+                if self.run is not None:
+                    continue  # a reset is to come
+                return
+            except StreamReset:
+                self.shift, self.run = 0, None
+                return
+            except (PoolStarved, ShutdownError):
+                raise
+            except WavetrainError:
+                if not self.local:
+                    run.has_failed = True
+                    pipeline.reset()
+                time.sleep(0.01)
+
+
+def local_of(given: Any, rank: Any, world: Any) -> Node | None:
+    """The node of a loader that was given `node`."""
+    if given is None:
+        return None
+    if not isinstance(given, str) or not given:
+        raise TypeError(f"node must be 'auto', a name or None (got {short(given)})")
+    (own, count), (number, total) = local(), who()
+    if rank not in (None, number) or world not in (None, total):
+        raise ValueError(
+            f"node is set, and the launcher has rank {number} of {total}: leave rank and world out "
+            f"(got {short(rank)} and {short(world)})"
+        )
+    if count == 1:
+        return None
+    if total % count or number % count != own:
+        raise ValueError(
+            f"node needs as many ranks on each node, in order (rank {number} of {total} is local "
+            f"rank {own} of {count}): give node=None"
+        )
+    index, loader = number // count, next(numbers)
+    job = given if given != "auto" else job_of(os.environ)
+    place = (own, count, index, total // count)
+    return Node(f"{job}.node-{index}.loader-{loader}", place)
+
+
+def job_of(environ: Mapping[str, str]) -> str:
+    """A name of the job, which no other job on the machine has at the same time."""
+    told = [f"{name}={environ[name]}" for name in JOB if name in environ]
+    if not told:
+        raise RuntimeError(
+            "node='auto' finds no job: set MASTER_PORT, as torchrun does, or give node=NAME"
+        )
+    return f"wavetrain-{hashlib.sha256(' '.join(told).encode()).hexdigest()[:16]}"
+
+
+def mark(order: Epoch) -> None:
+    """Makes the hash of an order that of one dealt by batch."""
+    kept = order._kept  # pyright: ignore[reportPrivateUsage]
+    ask("epoch_depends_on", byref(kept), array.array("Q", [DEAL]), 1)
+    order.order_hash = signed(kept.state.order_hash)
+
+
+def check_deal(order: Epoch, node: Node | None, state: Any) -> None:
+    """ValueError for a state of the other deal, of the same order otherwise."""
+    other, found = order.copy(), named_of(state)["order_hash"]
+    if found == order.order_hash or isinstance(order, Resampled):
+        return
+    other._begun()  # pyright: ignore[reportPrivateUsage]
+    if node is None:
+        mark(other)
+    if found == other.order_hash:
+        was, fix = ("node=None", "with") if node else ("node=", "without")
+        raise ValueError(
+            f"the state is of a DataLoader with {was}, which deals the samples to ranks in another "
+            f"way than this one {fix} node: load it into one as it was saved from"
+        )
