@@ -71,6 +71,8 @@ class NodeRun(Run):
     def __init__(self) -> None:
         super().__init__()
         self.popped = self.total = self.group = 0
+        self.pushed = collections.deque(maxlen=0)  # by the thread of local rank 0, for all ranks
+        self.own: collections.deque[tuple[Places, int]] = collections.deque()
         self.leaves_after: int | None = None  # rounds, behind which nothing is pushed
         self.has_failed = False
 
@@ -668,13 +670,14 @@ class DataLoader:
 
     def _made(self, run: Run, batch: Batch) -> Any:
         made: Any = batch
-        places, batch.padded = run.pushed[0]
+        pushed = run.own if isinstance(run, NodeRun) else run.pushed
+        places, batch.padded = pushed[0]
         self._places = places[: len(places) - batch.padded] if batch.padded else places
         for transform in self._transforms:
             made = transform(made)
         if self._asked.fused is not None:
             made = self._asked.fused.filtered(made, places)
-        run.pushed.popleft()
+        pushed.popleft()
         self._order.skip(run.group if isinstance(run, NodeRun) else len(places))
         return made
 

@@ -135,8 +135,8 @@ class Node:
 
     def pop(self, pipeline: Any, run: NodeRun, order: Epoch) -> Batch | None:
         """This rank's next batch of the run; behind the last None."""
-        while run.pushed:  # of one whose transform failed
-            run.pushed.popleft()
+        while run.own:  # of one whose transform failed
+            run.own.popleft()
             order.skip(run.group)
         while True:
             places, padded = run.expected(self.slot)
@@ -160,7 +160,7 @@ class Node:
                 continue
             if len(places) and batch.shape[0] == len(places):
                 run.popped += 1
-                run.pushed.append((places, padded))
+                run.own.append((places, padded))
                 run.take()
                 return batch
             batch.release()  # what was left of a batch that is not whole

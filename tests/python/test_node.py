@@ -626,6 +626,7 @@ def ranks(given, nodes=1, count=4, **environ):
     [
         ("{'shuffle': True}", 1, 4),
         ("{'shuffle': True}", 2, 4),
+        ("{'drop_last': True, 'kind': Tables}", 2, 2),
     ],
 )
 def test_the_epochs_of_the_ranks_of_nodes_are_those_of_one_process(given, nodes, count, tmp_path):
