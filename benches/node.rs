@@ -7,7 +7,8 @@
 //!
 //!     cargo bench --bench node -- --rounds 2000
 //!
-//! Out: median, 99th of 100 and most, in microseconds.
+//! Out: median, 99th of 100 and most, in microseconds. `--flat N` streams N batches of one sample in
+//! its place, and prints the resident memory of both processes after a tenth of them and after all.
 
 mod common;
 
@@ -118,7 +119,46 @@ fn print(name: &str, times: &mut [u64]) {
     println!("{name:>16}: median {:7.2} us, p99 {:7.2}, most {:8.2}", at(50), at(99), at(100));
 }
 
+/// Bytes of this process in memory.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("statm");
+    text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("pages") * 4096
+}
+
+/// Streams so many batches to one consumer.
+fn stream(name: &str, batches: u64) {
+    let tell = |who: &str, count: u64| {
+        if count == batches / 10 || count == batches {
+            println!("{who:>8} after {count:>8} batches: {} KiB", resident() >> 10);
+        }
+    };
+    // SAFETY: this process has one thread.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let consumer = Loader::attach(name, 0, PATIENCE_NS).unwrap_or_else(|why| panic!("{why}"));
+        for count in 1..=batches {
+            pop_ns(&consumer);
+            tell("consumer", count);
+        }
+        // SAFETY: nothing of this process is to run.
+        unsafe { libc::_exit(0) };
+    }
+    let owner = Loader::open_shared(&config(), name, 1).expect("an owner");
+    for count in 1..=batches {
+        push(&owner, 1);
+        tell("owner", count);
+    }
+    let mut status = 0;
+    // SAFETY: it writes the status.
+    unsafe { libc::waitpid(child, &mut status, 0) };
+    assert_eq!(status, 0);
+}
+
 fn main() {
+    if let Some(batches) = flag_value("--flat") {
+        let name = format!("bench.{}", std::process::id());
+        return stream(&name, batches.parse().expect("--flat N"));
+    }
     let rounds = flag_value("--rounds").map_or(2000, |text| text.parse().expect("--rounds N"));
     let (name, board) = (format!("bench.{}", std::process::id()), board());
     // SAFETY: this process has one thread.

@@ -23,11 +23,13 @@
 //! again sooner than others. The voxels of a box with an affine map are scattered into staging, and
 //! once its last chunk is there workers `resample` them into the sample. Passes (`finish`) go over
 //! a batch whose last chunk is there: failed samples are filled, digests are made. Then it is
-//! popped in push order; `batch` shows it to other libraries as DLPack tensors. On a `device` what
-//! workers decode, or what they find to be streams that it decodes by itself, is copied there in
-//! waves; a chunk that it refuses goes back to the plan, and to a worker. All of it is bounded
-//! `jobs`, of which a worker takes one at a time; threads, ours or the host's, only loop over that
-//! (`engine`).
+//! popped in push order; `batch` shows it to other libraries as DLPack tensors. If other processes
+//! take batches, slots lie in memory of all of them: whoever makes one ready puts it into the list
+//! of its consumer (`state::publish`), and a consumer is a loader of its own that takes from the
+//! list in the place of filling slots (`engine::attach`). On a `device` what workers decode, or
+//! what they find to be streams that it decodes by itself, is copied there in waves; a chunk that
+//! it refuses goes back to the plan, and to a worker. All of it is bounded `jobs`, of which a
+//! worker takes one at a time; threads, ours or the host's, only loop over that (`engine`).
 //!
 //! Start at [`loader`] (Rust) or include/wavetrain.h (C, and the manual of both).
 //!
@@ -40,7 +42,7 @@
 //! jobs       plan/  read/  load  look_up  assemble  sink    one file per kind of work:
 //!            device/  release  tensors  failures            take it, do it, settle it
 //! finish     patch  digest  kernels                         passes over full batches
-//! state      lock  work  job  flights  claims  shared       what the lock guards
+//! state      lock  work  job  flights  claims  consumers    what the lock guards
 //! setup      config  settings  geometry  backend            decided once, at open
 //! intake     queue  arrays                                  samples, and what they name
 //! source     find  nodes  levels  parts  files  asked       a name becomes a record: each file
