@@ -65,6 +65,7 @@ LIMITS = {
     "map_bytes_max": (1 << 30, 1 << 46),
     "n_readers": (0, 1024),
     "lent_slots": (0, 64),
+    "share_consumers": (0, 64),
 }
 CHOICES = {
     "numa_strategy": wavetrain.NumaStrategy,
@@ -73,11 +74,14 @@ CHOICES = {
     "missing_chunks": wavetrain.MissingChunks,
     "pad_mode": wavetrain.PadMode,
     "device_decode": wavetrain.DeviceDecode,
+    "share_order": wavetrain.ShareOrder,
+    "on_consumer_lost": wavetrain.OnConsumerLost,
 }
 OTHERS = {
     *("sample_shape", "dtype", "pop_timeout_s", "enable_gds", "numa_node", "metadata_latency"),
     *("drop_last", "pad_value", "consumer_stream", "cuda_driver", "fields", "source", "digest"),
     *("augment", "keep_loaded", "reset_timeout_s", "map_uncompressed", "memory"),
+    *("share_name", "share_owner", "attach_timeout_s"),
 }
 
 
