@@ -465,6 +465,8 @@ class DataLoader:
         """Ends the pipeline and worker processes: idempotent. Batches that came out stay valid."""
         self._is_closed = True
         if self._pipeline is not None:
+            if self._node is not None:
+                self._node.close(self._pipeline)
             self._closer()
         if self._arrays is not None:
             self._arrays.close()

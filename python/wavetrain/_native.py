@@ -632,7 +632,7 @@ class StatsView(Structure):
     oldest_held_batch: int
     oldest_held_since_ns: int
     memories_lent: int
-    reserved4: int
+    consumers_missing: int
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -709,7 +709,7 @@ class StatsView(Structure):
         ("oldest_held_batch", c_uint64),
         ("oldest_held_since_ns", c_uint64),
         ("memories_lent", c_uint32),
-        ("reserved4", c_uint32),
+        ("consumers_missing", c_uint32),
     ]
 
 

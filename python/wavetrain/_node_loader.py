@@ -10,9 +10,13 @@ local rank 0 then pushes whole rounds alone, at most to the one that follows.
 from __future__ import annotations
 
 import array
+import contextlib
 import hashlib
 import itertools
+import logging
+import math
 import os
+import sys
 import time
 from collections.abc import Mapping
 from ctypes import byref
@@ -41,6 +45,8 @@ if TYPE_CHECKING:
 
 DEAL = 0x6E6F6465  # in the hash of an order that is dealt by batch
 ATTACH_S = 600.0  # as torch waits for the ranks of a group
+SAY_S, LOOK_S = 30.0, 0.005  # until the log has who is waited for; between two looks
+LOGGER = logging.getLogger("wavetrain.node")
 JOB = (
     *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"),
     *("SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"),
@@ -54,12 +60,12 @@ class Node:
     def __init__(self, given: str, place: tuple[int, int, int, int], batch: int = 1) -> None:
         self.local, self.count, self.index, self.nodes = place
         self.name, self.batch = given, batch
-        self.shift, self.run = 0, None
+        self.shift, self.run, self.is_met = 0, None, False
 
     run: NodeRun | None  # whose end was not seen
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "shift": 0, "run": None}
+        return {**self.__dict__, "shift": 0, "run": None, "is_met": False}
 
     @property
     def slot(self) -> int:
@@ -134,7 +140,8 @@ class Node:
                 run.error = run.error or error
 
     def pop(self, pipeline: Any, run: NodeRun, order: Epoch) -> Batch | None:
-        """This rank's next batch of the run; behind the last None."""
+        """This rank's next batch of the run; after the last one None."""
+        self._meet(pipeline)
         while run.own:  # of one whose transform failed
             run.own.popleft()
             order.skip(run.group)
@@ -172,6 +179,33 @@ class Node:
                 "or it left the loop, which all ranks must leave after the same batch"
             )
         return None
+
+    def _meet(self, pipeline: Any) -> None:
+        """Waits until all ranks have attached. Local rank 0 may end after any batch, and a rank
+        that attached gets its own batches then as well; one that had not would find nobody."""
+        if self.local or self.is_met:
+            return
+        said = time.monotonic() + SAY_S
+        while missing := pipeline.stats().consumers_missing:
+            if time.monotonic() > said:
+                said = math.inf
+                LOGGER.warning(
+                    "local rank 0 waits for %d of %d ranks of its node to begin their iteration, "
+                    "for %.0f s at most",
+                    missing,
+                    self.count,
+                    ATTACH_S,
+                )
+            time.sleep(LOOK_S)
+        self.is_met = True
+
+    def close(self, pipeline: Any) -> None:
+        """Before rank 0 closes: what the others are to get of a run that all have left is given."""
+        if self.local or self.run is None or sys.exc_info()[0] is not None:
+            return
+        with contextlib.suppress(WavetrainError):
+            self._meet(pipeline)
+            self._leave(pipeline, self.run)
 
     def _end(self, run: NodeRun) -> None:
         self.run = None

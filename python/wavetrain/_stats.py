@@ -119,6 +119,7 @@ class Stats:
     oldest_held_since_ns: int  # when it was popped, as time.monotonic_ns; 0: none is held
     batches_lost: int  # that consumers had popped, or were to get, which were lost
     memories_lent: int  # that are not given back: Pipeline.lend
+    consumers_missing: int  # of an Owner: those that have not attached yet and are waited for
     # Of the reference's synthetic metadata latency, which is not built yet: always 0.
     metadata_latency_ops: int = 0
     metadata_latency_stat_ops: int = 0

@@ -331,8 +331,8 @@ stats! {
     oldest_held_since_ns: u64,
     /// Memories that were lent and that the caller does not have back.
     memories_lent: u32,
-    /// Always 0.
-    reserved4: u32,
+    /// Consumers that have not attached yet and are waited for.
+    consumers_missing: u32,
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use crate::base::abi::{Stats, write_text};
 use crate::engine::Engine;
 use crate::setup::config::{BACKEND_CUDA, BACKEND_HOST, DECODE_OFF};
+use crate::state::consumers::Stage;
 
 impl Engine {
     /// All figures now.
@@ -35,6 +36,7 @@ impl Engine {
             let state = &*self.lock.lock();
             stats.batches_held = state.slots.kept();
             stats.memories_lent = state.slots.live_loans().count() as u32;
+            stats.consumers_missing = state.consumers.in_stage(Stage::New).count_ones();
             let oldest = state.slots.longest_kept().unwrap_or((0, 0));
             (stats.oldest_held_batch, stats.oldest_held_since_ns) = oldest;
             stats.chunk_cache_bytes_held = state.chunks.held_bytes();
