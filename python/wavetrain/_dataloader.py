@@ -73,13 +73,14 @@ class NodeRun(Run):
         self.popped = self.total = self.group = 0
         self.pushed = collections.deque(maxlen=0)  # by the thread of local rank 0, for all ranks
         self.own: collections.deque[tuple[Places, int]] = collections.deque()
-        self.leaves_after: int | None = None  # rounds, behind which nothing is pushed
-        self.has_failed = False
+        self.leaves_after: int | None = None  # rounds, after which nothing is pushed
+        self.rest: Any = None  # what is pushed of the last round once rank 0 is there
 
     def begin(self, order: Epoch, is_whole_only: bool, batch: int) -> None:
         size, left = order.batch, order.left
         self.size, self.batch = size, batch
         self.total = left // size * (size // batch) if is_whole_only else -(-left // batch)
+        self.whole, self.has_part = divmod(self.total, size // batch)  # rounds
         self.rounds = itertools.chain.from_iterable(
             batches for _, _, batches in dealt(order, is_whole_only)
         )
@@ -98,15 +99,14 @@ class NodeRun(Run):
         return own, max(0, first + len(own) - max(begin, first))
 
     def until_left(self, given: Iterable[Any], size: int) -> Iterator[Any]:
-        """What is pushed, `size` of them a round, until the ranks have left the loop. Nobody would
-        know whether a part of a round was pushed, so a last part is not left out by itself."""
-        whole = self.total // (self.size // self.batch)
+        """What is pushed, `size` of them a round, until the ranks have left the loop. What a data
+        set raised is raised after whole rounds."""
         for number, each in enumerate(given):
-            pushed = number // size
-            is_left = self.leaves_after is not None and self.leaves_after <= pushed < whole
+            is_left = self.leaves_after is not None and self.leaves_after <= number // size
             if is_left and number % size == 0:
                 return
             yield each
+        self.fail()
 
 
 class Batches(Owned):
@@ -282,9 +282,10 @@ class DataLoader:
         others, which take its batches out of memory that all map (`wavetrain.serve`). Which rank,
         node and job is the launcher's word (torchrun). A name takes the job's place. Batches, not
         samples, are dealt to ranks, so that those of all are those of one process; a state is for
-        the same deal. tail is "pad" or "drop", "pad" where none is given. All ranks make as many
-        loaders in the same order, and leave a loop after as many batches. A batch whose transform
-        failed is not given again. None: each loads its own.
+        the same deal. tail is "pad" unless given. All ranks make as many loaders in the same order,
+        and leave a loop after as many batches. Local rank 0 waits for the others before its first
+        batch. A failure of the data set or of a store ends the loader on all ranks: make another on
+        each. A batch whose transform failed is not given again. None: each loads its own.
     files, fit: as Pipeline has them.
 
     Each iteration is an epoch; one that is left early is not gone on with. Its batches are those of
@@ -400,9 +401,15 @@ class DataLoader:
         except BaseException:
             arrays.close()
             raise
-        if not is_array:
+        if not is_array or self._node is not None:
             arrays.close()
+        if not is_array:
             return config
+        if self._node is not None:
+            raise ValueError(
+                "node is set, and the data set returns arrays, which each rank reads by workers of "
+                "its own: give node=None, or a data set that returns samples"
+            )
         self._arrays = arrays
         return arrays.config(config, size)
 

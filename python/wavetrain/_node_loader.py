@@ -2,9 +2,11 @@
 
 In: the order of the whole epoch, and what the launcher says. Out: batches of this rank. A node
 takes rounds, a batch for each of its ranks, and batch k of a run is for rank (shift + k) modulo
-their number, where shift counts the batches since the last reset. Each run ends with one end, or
-one reset, in the list of each rank: a rank that leaves a loop early drops what is before it, and
-local rank 0 then pushes whole rounds alone, at most to the one that follows.
+their number; shift counts the batches of the runs before. Each run ends with one end in the list
+of each rank: a rank that leaves a loop early drops what is before it, and local rank 0 then pushes
+whole rounds alone, at most to the one that follows. It pushes a last round of less than a batch
+each once it was given its batch of the one before: all ranks, which leave a loop after as many
+batches, then know whether that was pushed. A failure ends the loader on all ranks.
 """
 
 from __future__ import annotations
@@ -30,10 +32,7 @@ from wavetrain._dice import ask
 from wavetrain._errors import (
     EndOfStream,
     PoolStarved,
-    ShutdownError,
-    StreamReset,
     TryAgain,
-    WavetrainError,
 )
 from wavetrain._node import Consumer, Owner, attach, serve
 from wavetrain._samplers import Resampled
@@ -60,12 +59,12 @@ class Node:
     def __init__(self, given: str, place: tuple[int, int, int, int], batch: int = 1) -> None:
         self.local, self.count, self.index, self.nodes = place
         self.name, self.batch = given, batch
-        self.shift, self.run, self.is_met = 0, None, False
+        self.shift, self.run, self.is_met, self.has_failed = 0, None, False, False
 
     run: NodeRun | None  # whose end was not seen
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "shift": 0, "run": None, "is_met": False}
+        return {**self.__dict__, "shift": 0, "run": None, "is_met": False, "has_failed": False}
 
     @property
     def slot(self) -> int:
@@ -78,11 +77,6 @@ class Node:
             raise ValueError(
                 "node is set, and each rank would ask a sampler of its own: give a list, or "
                 "shuffle=True"
-            )
-        if order.tail not in ("pad", "drop"):
-            raise ValueError(
-                f"node is set, and tail is {order.tail!r}: ranks of a node get as many whole "
-                "batches, so give tail='pad' or tail='drop'"
             )
         if order.world != 1:
             raise ValueError(
@@ -118,6 +112,7 @@ class Node:
     def push(self, loader: DataLoader, run: NodeRun) -> None:
         """Begins a run, once what is left of the one before was taken."""
         pipeline: Any = loader.pipeline
+        self._check()
         if self.run is not None:
             self._leave(pipeline, self.run)
         order, is_whole_only = loader._order.copy(), loader._drop_last  # pyright: ignore[reportPrivateUsage]
@@ -125,60 +120,85 @@ class Node:
         self.run = run
         if self.local:
             return
-        asked = loader._asked  # pyright: ignore[reportPrivateUsage]
-        samples: Any = asked.samples(order.copy(), is_whole_only, run)
+        asked, size, wrapped = loader._asked, order.batch, iter  # pyright: ignore[reportPrivateUsage]
+        given: Any = asked.samples(order.copy(), is_whole_only, run)
         if callable(asked.boxes):
-            made = pipeline._table
-            tables = asked.tables(order.copy(), is_whole_only, run, made, order.batch)
-            samples = _table.Tables(run.until_left(tables, 1))
-        else:
-            samples = run.until_left(samples, order.batch)
-        for call in (lambda: pipeline.push(samples), pipeline.flush):
-            try:
-                call()
-            except Exception as error:
-                run.error = run.error or error
+            tables = asked.tables(order.copy(), is_whole_only, run, pipeline._table, size)
+            given, size, wrapped = tables, 1, _table.Tables
+        given = run.until_left(given, size)
+        if run.has_part and run.whole:
+            run.rest = wrapped(given)
+            given = itertools.islice(given, run.whole * size)
+        self._hand(pipeline, run, wrapped(given))
+
+    def _hand(self, pipeline: Any, run: NodeRun, given: Any) -> None:
+        """Pushes, and flushes unless a part is to follow."""
+        try:
+            pipeline.push(given)
+            if run.rest is None:
+                pipeline.flush()
+        except Exception as error:
+            self._fail(pipeline, run, error)
+
+    def _fail(self, pipeline: Any, run: NodeRun, error: Exception) -> None:
+        """Ends a run after what was pushed of it, and with it the loader: ranks would not agree on
+        how much that was."""
+        self.has_failed, run.error, run.rest = True, run.error or error, None
+        with contextlib.suppress(Exception):  # which the next pop raises
+            pipeline.flush()
+
+    def _check(self) -> None:
+        if self.has_failed:
+            raise RuntimeError("this DataLoader has failed on its node: make another on all ranks")
 
     def pop(self, pipeline: Any, run: NodeRun, order: Epoch) -> Batch | None:
         """This rank's next batch of the run; after the last one None."""
+        if run.error is None:
+            self._check()
         self._meet(pipeline)
         while run.own:  # of one whose transform failed
             run.own.popleft()
             order.skip(run.group)
-        while True:
-            places, padded = run.expected(self.slot)
-            try:
-                batch = pipeline.pop()
-            except (PoolStarved, TryAgain, ShutdownError):
-                raise
-            except StreamReset:
-                if run.popped:
-                    raise
-                self.shift = 0
-                continue
-            except EndOfStream:
-                self._end(run)
-                break
-            except Exception as error:
-                if self.local or run.has_failed:
-                    run.has_failed, run.error = True, None
-                    raise
-                run.error, run.has_failed = run.error or error, True
-                continue
+        places, padded = run.expected(self.slot)
+        batch = self._pop(pipeline, run)
+        if batch is not None:
             if len(places) and batch.shape[0] == len(places):
                 run.popped += 1
                 run.own.append((places, padded))
                 run.take()
+                if run.rest is not None and run.popped >= run.whole:
+                    given, run.rest = run.rest, None
+                    self._hand(pipeline, run, given)
                 return batch
             batch.release()  # what was left of a batch that is not whole
-        run.has_failed = run.has_failed or run.error is not None
+        self.has_failed = self.has_failed or bool(len(places)) or batch is not None
         run.fail()
-        if len(places):
+        if self.has_failed:
             raise RuntimeError(
                 "local rank 0 ended the epoch before this rank's last batch: its data set failed, "
                 "or it left the loop, which all ranks must leave after the same batch"
             )
         return None
+
+    def _pop(self, pipeline: Any, run: NodeRun) -> Batch | None:
+        """The next batch of this rank's list; after the last one of the run None."""
+        while True:
+            try:
+                return pipeline.pop()
+            except (PoolStarved, TryAgain):
+                raise
+            except EndOfStream:
+                self.run = None
+                if run.leaves_after is None or run.leaves_after > run.whole:  # the part was pushed
+                    self.shift = (self.shift + run.has_part) % self.count
+                return None
+            except Exception as error:
+                # A sample that is wrong by itself is found while batches before it are to come. A
+                # stream that has failed raises again.
+                if self.local or run.error is not None:
+                    self.has_failed, run.error = True, None
+                    raise
+                self._fail(pipeline, run, error)
 
     def _meet(self, pipeline: Any) -> None:
         """Waits until all ranks have attached. Local rank 0 may end after any batch, and a rank
@@ -201,44 +221,21 @@ class Node:
 
     def close(self, pipeline: Any) -> None:
         """Before rank 0 closes: what the others are to get of a run that all have left is given."""
-        if self.local or self.run is None or sys.exc_info()[0] is not None:
+        if self.local or self.run is None or self.has_failed or sys.exc_info()[0] is not None:
             return
-        with contextlib.suppress(WavetrainError):
+        with contextlib.suppress(Exception):
             self._meet(pipeline)
             self._leave(pipeline, self.run)
-
-    def _end(self, run: NodeRun) -> None:
-        self.run = None
-        rounds = run.total // self.count
-        if run.popped >= rounds:  # to its end: one that is cut has at least a round less
-            self.shift = (self.shift + run.total) % self.count
-        if run.has_failed or run.error is not None:
-            self.run = None if self.local else run
 
     def _leave(self, pipeline: Any, run: NodeRun) -> None:
         """Drops what is left of a run, to its end."""
         run.leaves_after = run.popped + 1
-        if not self.local and (run.has_failed or run.error is not None):
-            pipeline.reset()
-        while True:
-            try:
-                pipeline.pop().release()
-                run.popped += 1
-            except EndOfStream:
-                self._end(run)
-                if self.run is not None:
-                    continue  # a reset is to come
-                return
-            except StreamReset:
-                self.shift, self.run = 0, None
-                return
-            except (PoolStarved, ShutdownError):
-                raise
-            except WavetrainError:
-                if not self.local:
-                    run.has_failed = True
-                    pipeline.reset()
-                time.sleep(0.01)
+        if run.rest is not None:
+            run.rest = None
+            pipeline.flush()
+        while batch := self._pop(pipeline, run):
+            batch.release()
+        self._check()
 
 
 def local_of(given: Any, rank: Any, world: Any) -> Node | None:

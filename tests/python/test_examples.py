@@ -182,3 +182,18 @@ def test_tiles_go_through_tensors_that_are_lent(tiled):
     lines, _ = run("pinned.py")
     mean = values[:, :64, :48].mean()
     assert lines == [f"epoch {epoch}: 36 tiles, mean {mean:.3f}" for epoch in range(3)]
+
+
+def test_ranks_that_share_a_loader_see_each_row_once(tmp_path):
+    rows = numpy.arange(203 * 24, dtype="i4").reshape(203, 24)
+    numpy.save(tmp_path / "rows.npy", rows)
+    program = [sys.executable, str(ROOT / "examples" / "node.py"), str(tmp_path / "rows.npy"), "3"]
+    ran = subprocess.run(program, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    line = re.compile(r"epoch (\d) rank (\d): (\d+) samples, sum ([\d.e+]+)")
+    seen = [tuple(map(float, line.fullmatch(each).groups())) for each in ran.stdout.splitlines()]
+    assert sorted(each[:2] for each in seen) == [*itertools.product(range(3), range(4))]
+    for epoch in range(3):
+        counts = [each[2] for each in seen if each[0] == epoch]
+        assert sum(counts) == 203 and min(counts) >= 48
+        assert sum(each[3] for each in seen if each[0] == epoch) == rows.sum()

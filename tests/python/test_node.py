@@ -19,6 +19,8 @@ from cubes import ROOT, config, run_program
 
 import wavetrain
 from wavetrain import Box, Field, Sample
+from wavetrain.augment import horizontal_flip
+from wavetrain.epoch import ChunkShuffle
 
 PATH = os.pathsep.join([str(ROOT / "python"), str(Path(__file__).parent)])
 SHAPE = (4, 6)
@@ -566,6 +568,13 @@ class Rows:
         return Sample(boxes=[Box(array=ROWS[index])], tag=index)
 
 
+class Images(Rows):
+    """A data set of arrays."""
+
+    def __getitem__(self, index):
+        return ROWS[index], index
+
+
 class Tables(Rows):
     """The same, which answers for many."""
 
@@ -593,13 +602,11 @@ with loader:
         assert len(here) == (2 if epoch == 1 else count), (here, count)
         seen.append(here)
     state = loader.state_dict()
-    print((seen, state))
-    sys.stdout.flush()
-    sys.stdin.read()
+print((seen, state))
 """
 
 
-def ranks(given, nodes=1, count=4, **environ):
+def ranks(given, nodes=1, count=4, program=RANK, **environ):
     """What the ranks print of a job."""
     run = {"MASTER_PORT": str(os.getpid()), "MASTER_ADDR": given + str(nodes), **environ}
     processes = []
@@ -610,14 +617,14 @@ def ranks(given, nodes=1, count=4, **environ):
         with pytest.MonkeyPatch.context() as patch:
             for name, value in run.items():
                 patch.setenv(name, value)
-            processes.append(started(RANK, given))
+            processes.append(started(program, given))
     threads = [threading.Timer(40, process.kill) for process in processes]
     for thread in threads:
         thread.start()
-    lines = [process.stdout.readline() for process in processes]
+    lines = [process.communicate(timeout=60)[0] for process in processes]
     for thread, process in zip(threads, processes):
-        assert process.communicate(timeout=30)[0] == "" and process.returncode == 0
         thread.cancel()
+        assert process.returncode == 0
     return [eval(line) for line in lines]
 
 
@@ -627,6 +634,8 @@ def ranks(given, nodes=1, count=4, **environ):
         ("{'shuffle': True}", 1, 4),
         ("{'shuffle': True}", 2, 4),
         ("{'drop_last': True, 'kind': Tables}", 2, 2),
+        ("{'shuffle': True, 'tail': 'short'}", 1, 4),
+        ("{'tail': 'short', 'kind': Tables}", 2, 4),
     ],
 )
 def test_the_epochs_of_the_ranks_of_nodes_are_those_of_one_process(given, nodes, count, tmp_path):
@@ -652,6 +661,119 @@ def test_the_epochs_of_the_ranks_of_nodes_are_those_of_one_process(given, nodes,
     states = [state for _, state in found]
     assert all(state == states[0] for state in states)
     assert (states[0]["epoch"], states[0]["position"]) == (3, 0)
+
+
+LEFT = """
+import os, sys, time, wavetrain
+from test_node import Rows, settings, tags
+time.sleep(0.4 * int(os.environ["LOCAL_RANK"]))
+with wavetrain.DataLoader(Rows(), config=settings(), node="auto", **eval(sys.argv[1])) as loader:
+    for batch in loader:
+        print(tags(batch))
+        break
+"""
+
+
+def test_local_rank_0_ends_once_ranks_that_begin_late_have_what_is_theirs():
+    assert ranks("{}", program=LEFT) == [
+        (0, 1, 2, 3),
+        (4, 5, 6, 7),
+        (8, 9, 10, 11),
+        (12, 13, 14, 15),
+    ]
+
+
+FAILS = """
+import os, sys, numpy, wavetrain
+from test_node import ROWS, Box, Rows, Sample, settings, tags
+class Failing(Rows):
+    def __getitem__(self, index):
+        if first <= index and os.environ["LOCAL_RANK"] == "0":
+            {failure}
+        return super().__getitem__(index)
+found, (first, given) = [], eval(sys.argv[1])
+with wavetrain.DataLoader(Failing(), config=settings(), node="auto", **given) as loader:
+    for epoch in range(2):
+        found.append([])
+        try:
+            for batch in loader:
+                found[-1].append(tags(batch)[0])
+        except Exception as error:
+            found[-1].append(str(error).split(",")[0])
+print(found)
+"""
+FAILURES = {
+    "raise OSError('no such row')": "no such row",
+    "return None": "dataset[",
+    "return Sample(boxes=[Box(array=ROWS[:5, 0])])": "push: ",
+    "return Sample('/no/such/array', numpy.s_[0:4, 0:6])": "pop: ",
+}
+
+
+@pytest.mark.parametrize(
+    ("failure", "first", "given"),
+    [
+        (failure, first, {"tail": tail})
+        for number, failure in enumerate(FAILURES)
+        for first, tail in [((0, "pad"), (70, "short"), (149, "short"), (148, "pad"))[number]]
+    ],
+)
+def test_ranks_whose_data_set_fails_hear_of_it_and_get_nothing_else(failure, first, given):
+    program = FAILS.format(failure=failure)
+    for rank, (failed, after) in enumerate(ranks(repr((first, given)), program=program)):
+        mine = [*range(4 * rank, 150, 16)]
+        got, text = (failed[:-1], failed[-1]) if isinstance(failed[-1], str) else (failed, "")
+        assert got == mine[: len(got)] and len(got) >= first // 16
+        if rank == 0:
+            assert text.startswith(FAILURES[failure])
+            assert after == ["this DataLoader has failed on its node: make another on all ranks"]
+        else:
+            assert text or len(got) == len(mine)
+            assert isinstance(after[0], str) and len(after) == 1
+
+
+RESUMES = """
+import sys, wavetrain
+from wavetrain.augment import horizontal_flip
+from wavetrain.epoch import ChunkShuffle
+from test_node import Rows, settings
+given, found, place = eval(sys.argv[1]), [], None
+for part in range(2):
+    with wavetrain.DataLoader(Rows(), config=settings(dtype="f32"), node="auto", **given) as loader:
+        if place is not None:
+            loader.load_state_dict(place)
+        for number, batch in enumerate(loader):
+            with batch:
+                positions = [each.position for each in loader.places]
+                found += zip(positions, batch.info.tags, batch.numpy().tolist())
+            if part == 0 and number == 2:
+                break
+        place = loader.state_dict()
+print(found)
+"""
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "{'shuffle': True, 'tail': 'short', 'transforms': [horizontal_flip(0.5)]}",
+        "{'sampler': ChunkShuffle(16, 1), 'seed': 3}",
+    ],
+)
+def test_ranks_of_new_loaders_go_on_in_the_middle_of_an_epoch(given):
+    found = [each for rank in ranks(given, program=RESUMES) for each in rank]
+    assert sorted(position for position, _, _ in found) == [*range(150)]
+    if "short" in given:
+        assert sorted(tag for _, tag, _ in found) == [*range(150)]
+    names = {"ChunkShuffle": ChunkShuffle, "horizontal_flip": horizontal_flip}
+    plain = eval(given, names)
+    with wavetrain.DataLoader(Rows(), config=settings(dtype="f32"), **plain) as loader:
+        for batch in loader:
+            positions, values = [each.position for each in loader.places], batch.numpy().tolist()
+            assert "Chunk" in given or all(
+                each in found for each in zip(positions, batch.info.tags, values)
+            )
+            batch.release()
 
 
 def launched(patch, rank=0, world=2):
@@ -681,9 +803,10 @@ def test_loaders_of_a_node_say_what_they_cannot_do(monkeypatch):
     assert loader()._node is None  # one process
     launched(monkeypatch)
     assert loader()._node.name != loader()._node.name
+    with pytest.raises(ValueError, match="returns arrays"):
+        wavetrain.DataLoader(Images(), 4, num_workers=1, node="auto")
     for given, kind, says in (
         ({"rank": 1}, ValueError, "rank 0 of 2"),
-        ({"tail": "short"}, ValueError, "'pad' or tail='drop'"),
         ({"node": 4}, TypeError, "node must be"),
         ({"sampler": wavetrain.epoch.Epoch(150, world=2, tail="pad")}, ValueError, "world=1"),
     ):
