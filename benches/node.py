@@ -1,4 +1,4 @@
-"""node.py [--folder F] [--tool T] [--rounds R]: one shared loader against four that load alone.
+"""node.py [--folder F] [--tool T] [--rounds R]: one shared loader, and four that load alone.
 
 Makes a zarr array of zstd chunks with zarr-python and runs `wavetrain bench` in two ways in turn:
 shared by four consumers, and as four processes at once. It prints ratios, shared over private, of

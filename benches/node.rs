@@ -1,14 +1,15 @@
-//! How long a batch takes from an owner to a consumer in another process.
+//! The time that a batch takes from an owner to a consumer in another process.
 //!
-//! `ready`: a pop that finds a batch, at home and in a consumer, in turn. `waits`: a consumer sleeps
-//! in pop, and the owner makes a batch ready; from the owner's first store into shared memory, right
-//! after that, until pop has returned. Consumers are forked processes, and samples values of 64
-//! bytes, so that nothing is read and decoded.
+//! `ready`: a pop that finds a batch, at home and in a consumer, in turn. `waits`: a consumer
+//! sleeps in pop, and the owner makes a batch ready; the time is from the owner's first store into
+//! shared memory, right after that, until pop has returned. Consumers are forked processes, and
+//! samples values of 64 bytes, so that nothing is read and decoded.
 //!
 //!     cargo bench --bench node -- --rounds 2000
 //!
-//! Out: median, 99th of 100 and most, in microseconds. `--flat N` streams N batches of one sample in
-//! its place, and prints the resident memory of both processes after a tenth of them and after all.
+//! Out: median, 99th of 100 and most, in microseconds. `--flat N` streams N batches of one sample
+//! in its place, and prints the resident memory of both processes after a tenth of them and after
+//! all.
 
 mod common;
 
@@ -25,7 +26,7 @@ const PATIENCE_NS: u64 = 60_000_000_000;
 /// Batches that are ready at a time.
 const READY: u64 = 32;
 
-/// When the owner stored first since this was set to 0.
+/// The time of the owner's first store since this was set to 0.
 static STORED_NS: AtomicU64 = AtomicU64::new(0);
 
 /// The system of an owner whose first store is timed.
@@ -65,7 +66,7 @@ fn emitted(loader: &Loader) -> u64 {
     loader.stats().map(|stats| stats.batches_emitted).unwrap_or(0)
 }
 
-/// What processes share besides: times, and whose turn it is.
+/// Memory that both processes share: a time, and the number of the turn.
 struct Board {
     turn: AtomicU64,
     popped_ns: AtomicU64,
@@ -75,7 +76,7 @@ struct Board {
 fn board() -> &'static Board {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-    // SAFETY: a new mapping of zeros, which stays; of atomics zeros are a value.
+    // SAFETY: a new mapping of zeros, which stays; zeros are a value of atomics.
     unsafe { &*libc::mmap(std::ptr::null_mut(), 4096, access, flags, -1, 0).cast() }
 }
 
@@ -93,7 +94,7 @@ fn pop_ns(loader: &Loader) -> u64 {
     end - start
 }
 
-/// What the consumer does: pops all of a turn that are ready, and tells their times.
+/// The consumer: pops all batches of a turn, and then one at a time, and reports the times.
 fn consume(name: &str, board: &Board, rounds: u64) {
     let consumer = Loader::attach(name, 0, PATIENCE_NS).unwrap_or_else(|why| panic!("{why}"));
     for turn in 0..rounds.div_ceil(READY) {

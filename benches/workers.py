@@ -3,10 +3,10 @@
 
     workers.py [--samples 512] [--bytes 1048576] [--batch 16] [--workers 2] [--use touch]
 
-A sample is a row of a .npy file that is mapped, copied, and its number: what is measured is the way
-of the bytes from a worker to the batch. The loaders stay open, their epochs take turns, in an order
-that turns round, in one process. --use is what the loop does with a batch: "touch" reads a byte of
-each page, "sum" all of them, "none" nothing. It prints the medians of samples/s and of the ratios.
+A sample is a row of a .npy file that is mapped, copied, and its number. The measure is the way of
+the bytes from a worker to the batch. The loaders stay open in one process, and their epochs take
+turns, in an order that alternates. --use is the work of the loop: "touch" reads a byte of each page
+of a batch, "sum" all bytes, "none" nothing. It prints the medians of samples/s and of the ratios.
 """
 
 import argparse
@@ -98,7 +98,7 @@ def main():
             for name in [ways, reversed(ways)][number % 2]:
                 begun = time.perf_counter()
                 totals.add(made[name][1]())
-                if number:  # the first warms up
+                if number:  # the first one warms up
                     rates[name].append(options.samples / (time.perf_counter() - begun))
         assert len(totals) == 1, "both read each sample once"
         for name, found in rates.items():

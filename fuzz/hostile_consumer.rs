@@ -1,9 +1,9 @@
-//! An owner, a consumer that keeps to the rules, and one that does not: it writes anything into
-//! what it has mapped, and sends anything, between calls of the library's.
+//! An owner, a consumer that keeps to the rules, and one that does not: it writes anything into the
+//! memory that it has mapped, and sends anything, between calls of the library's.
 //!
-//! Checked: nobody hangs or ends, and the honest consumer gets its batches, each once, in their
-//! order; with their bytes, if the other writes its page alone. Input: the order, then one act after
-//! the other.
+//! Checked: no loader hangs or ends, and the honest consumer gets its batches, each once, in their
+//! order; with their bytes, if the other writes its page alone. Input: the order, then one act
+//! after the other.
 
 use super::choices::Choices;
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ const ELEMENTS: usize = 8;
 const HONEST: u32 = 0;
 const HOSTILE: u32 = 1;
 
-/// What the hostile consumer writes.
+/// The memory that the hostile consumer writes.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Writes {
     Page,
@@ -67,11 +67,11 @@ fn push(owner: &Loader, tag: u64) -> bool {
     taken == 1
 }
 
-/// Writes words of the hostile consumer's.
+/// Writes into memory of the hostile consumer.
 fn scribble(place: Region, choices: &mut Choices<'_>) {
     let words = place.bytes() / 8;
     for _ in 0..1 + choices.below(4) {
-        // Most of what counts stands in the first words.
+        // Most words that the owner reads are the first ones.
         let limit = if choices.rarely(3) { words } else { words.min(16) };
         let (at, value) = (choices.below(limit), choices.byte());
         let value = match value {
@@ -80,13 +80,13 @@ fn scribble(place: Region, choices: &mut Choices<'_>) {
             _ => choices.long(),
         };
         let part = place.part(8 * at, 8);
-        // SAFETY: the words are mapped to be written, and all who use them do so atomically, or
-        // expect anything.
+        // SAFETY: the words are mapped to be written; all that use them do so atomically, or expect
+        // anything.
         unsafe { AtomicU64::from_ptr(part.as_ptr().cast()) }.store(value, SeqCst);
     }
 }
 
-/// What the honest consumer is to get.
+/// The batches that the honest consumer is to get.
 struct Honest {
     order: u32,
     writes: Writes,
@@ -97,8 +97,8 @@ struct Honest {
 impl Honest {
     fn check(&mut self, batch: &Batch<'_>) {
         let id = batch.batch_id();
-        assert!(self.seen.insert(id), "batch {id} comes twice");
-        // Who pops first gets what another left as well, in any order.
+        assert!(self.seen.insert(id), "batch {id} is given twice");
+        // With First a consumer also gets batches that another left, in any order.
         match self.order {
             SHARE_ROUND => assert_eq!(id, 2 * self.count),
             SHARE_ALL => assert_eq!(id, self.count),
@@ -179,7 +179,7 @@ pub fn run(data: &[u8], writes: Writes) {
         act(&mut choices, (&owner, &honest, &hostile), (&mut model, &mut pushed));
     }
     owner.flush().expect("flush");
-    // The hostile one ends, so that nobody waits for what it holds.
+    // The hostile one ends, so that no call waits for batches that it holds.
     if let Some(instance) = handles::enter(hostile.token()) {
         let attached = instance.shared.sharing.attached.as_ref().expect("a consumer");
         // SAFETY: it touches no memory.

@@ -1235,8 +1235,8 @@ enum {
     WAVETRAIN_DECODE_FORCE32 = 0x7FFFFFFF
 };
 
-/* on_consumer_lost: what a consumer means that ends without a close, closes while batches wait for
- * it, or does not attach in time; see wavetrain_node.h */
+/* on_consumer_lost: the effect of a consumer that ends without a close, closes while batches wait
+ * for it, or does not attach in time; see wavetrain_node.h */
 enum {
     WAVETRAIN_LOST_FAIL = 0, /* the stream ends for all */
     WAVETRAIN_LOST_SKIP = 1, /* its batches are dropped, and counted as stats.batches_lost */
@@ -1462,7 +1462,7 @@ typedef struct wavetrain_config {
      * system's, and no part of a budget. [0] */
     uint32_t map_uncompressed;
 
-    /* Of what is not built yet another value than the default is UNSUPPORTED by name. */
+    /* For settings that are not built yet another value than the default is UNSUPPORTED by name. */
     uint32_t saturate; /* 1: casts to integers clamp and truncate; NaN is 0. Not built yet. [0] */
     /* Address space for mapped files, taken at open if map_uncompressed = 1: windows of 1 GiB,
      * which pass to other files by last use. 1 GiB to 65536 GiB. [64 GiB] */
@@ -1733,8 +1733,8 @@ wavetrain_status wavetrain_dlpack(wavetrain_loader loader, wavetrain_batch batch
                                   void *stream, struct DLManagedTensorVersioned **tensor);
 
 /* The same for consumers that know only DLPack before 1.0. The capsule is named "dltensor".
- * UNSUPPORTED besides: the batch is read-only (SHARE_ALL of wavetrain_node.h), which this form
- * cannot say. */
+ * UNSUPPORTED, too: the batch is read-only (SHARE_ALL of wavetrain_node.h), and this form has no
+ * flag for that. */
 wavetrain_status wavetrain_dlpack_legacy(wavetrain_loader loader, wavetrain_batch batch,
                                          uint32_t field, void *stream,
                                          struct DLManagedTensor **tensor);

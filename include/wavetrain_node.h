@@ -16,33 +16,34 @@
  *
  * NAMES. A name is one of this user's on this machine (of this network namespace, in containers): a
  * socket without a file. With '/' it is the path of a socket, for containers that share a folder. A
- * name that another loader has is INVALID, with the process that has it. Nothing is left behind by
- * anybody's death: the next open of the name works.
+ * name that another loader has is INVALID, with the process that has it. No death leaves anything
+ * that stands in the way: the next open of the name works.
  *
  * LISTS. Each consumer gets one list of batches, WAVETRAIN_END, an error and WAVETRAIN_RESET, each
- * in its place, once. END comes after the last batch of what was flushed; the next pop waits for
- * what is pushed after it. RESET: the owner called wavetrain_reset, what was not popped is gone,
- * and batch_id starts at 0 again. An error that ends the owner's stream comes again until a RESET.
+ * in its place, once. END is after the last batch that was flushed; the next pop waits for samples
+ * that are pushed after it. RESET: the owner called wavetrain_reset, batches that were not popped
+ * are dropped, and batch_id starts at 0 again. An error that ends the owner's stream is returned
+ * again until a RESET.
  *
  * CALLS. On a consumer pop, batch_info, release, dlpack, stats, last_error and close are as ever;
  * push, flush, reset, pump, lend, read_into and forget are the owner's, and INVALID. A tensor keeps
  * its slot. With SHARE_ALL batches are read-only memory: a write ends the process, versioned DLPack
  * tensors have their flag, and wavetrain_dlpack_legacy, which has none, is UNSUPPORTED. The owner's
- * pop, unless share_owner is set, gives no batch: it is END once all consumers took what there was,
- * and otherwise what a pop is that waits. A forked child attaches anew.
+ * pop, unless share_owner is set, gives no batch. It is END once all consumers took all batches,
+ * and until then AGAIN or STARVED, as a pop without a batch is. A forked child attaches anew.
  *
  * DEATH. A process that ends is known by its socket, at once, or by its process, if a child of its
- * keeps the socket. Of an owner that closed or ended a consumer hears within a second: it takes
- * what was published, then pop is SHUTDOWN. Batches that it holds stay readable until it closes. A
- * consumer that ends without a close, or closes while batches wait for it, or did not attach in
- * attach_timeout_ns, is lost: batches that it had popped are dropped, counted as stats.batches_lost
- * and logged with their tags. Those in its list go to the next consumer (SHARE_FIRST), or end the
- * stream with SHUTDOWN (LOST_FAIL), or are dropped and counted (LOST_SKIP). Another process may
- * attach with its number, and goes on where the list is.
+ * keeps the socket. A consumer notices within a second that its owner closed or ended: it takes the
+ * batches that were published, then pop is SHUTDOWN. Batches that it holds stay readable until it
+ * closes. A consumer that ends without a close, or closes while batches wait for it, or did not
+ * attach in attach_timeout_ns, is lost: batches that it had popped are dropped, counted as
+ * stats.batches_lost and logged with their tags. Those in its list are for the next consumer
+ * (SHARE_FIRST), or end the stream with SHUTDOWN (LOST_FAIL), or are dropped and counted
+ * (LOST_SKIP). Another process may attach with its number, and takes the list from there on.
  *
  * TRUST. Consumers are processes of the same user. Each writes a page of its own, and the samples
- * of slots, unless SHARE_ALL; all else is mapped read-only. Whatever it writes, the owner neither
- * crashes nor hangs, and by its page no other consumer gets wrong bytes.
+ * of slots, unless SHARE_ALL; all else is mapped read-only. The owner neither crashes nor hangs by
+ * anything that it writes, and no other consumer gets wrong bytes by its page.
  *
  * MEMORY. wavetrain_memory.shared_bytes; it is taken at open, and never grows. A consumer takes
  * some megabytes of its own at attach, and no thread. The owner needs thread_mode OWN, and host
@@ -58,11 +59,11 @@ extern "C" {
 #endif
 
 /* Attaches to the loader that shares a name, as this consumer, counted from 0: a loader that takes
- * its batches. Waits until somebody has the name, for timeout_ns at most: 0 does not wait,
+ * its batches. Waits until a process has the name, for timeout_ns at most: 0 does not wait,
  * UINT64_MAX waits forever. Any thread; each number is for one living process. The error is
- * optional. INVALID: NULL, a name that is none, a number that is too large or that a living process
- * has, an owner of another user; NOT_FOUND: nobody has the name in time; UNSUPPORTED: the owner's
- * wavetrain is another version; OUT_OF_MEMORY; IO. */
+ * optional. INVALID: NULL, a name that is not one, a number that is too large or that a living
+ * process has, an owner of another user; NOT_FOUND: no process has the name in time; UNSUPPORTED:
+ * the owner's wavetrain is another version; OUT_OF_MEMORY; IO. */
 wavetrain_status wavetrain_attach(const char *share_name, uint32_t consumer, uint64_t timeout_ns,
                                   wavetrain_loader *loader, wavetrain_error *error);
 

@@ -24,12 +24,12 @@
 //! once its last chunk is there workers `resample` them into the sample. Passes (`finish`) go over
 //! a batch whose last chunk is there: failed samples are filled, digests are made. Then it is
 //! popped in push order; `batch` shows it to other libraries as DLPack tensors. If other processes
-//! take batches, slots lie in memory of all of them: whoever makes one ready puts it into the list
-//! of its consumer (`state::publish`), and a consumer is a loader of its own that takes from the
-//! list in the place of filling slots (`engine::attach`). On a `device` what workers decode, or
-//! what they find to be streams that it decodes by itself, is copied there in waves; a chunk that
-//! it refuses goes back to the plan, and to a worker. All of it is bounded `jobs`, of which a
-//! worker takes one at a time; threads, ours or the host's, only loop over that (`engine`).
+//! take batches, slots lie in memory of all of them. A thread that makes one ready puts it into the
+//! list of its consumer (`state::publish`). A consumer is a loader of its own that takes from the
+//! list in the place of filling slots (`engine::attach`). For a `device` chunks that workers
+//! decoded, and streams that it decodes by itself, are copied there in waves; a chunk that it
+//! refuses is planned again, for a worker. All of it is bounded `jobs`, of which a worker takes one
+//! at a time; threads, wavetrain's or the host's, only loop over that (`engine`).
 //!
 //! Start at [`loader`] (Rust) or include/wavetrain.h (C, and the manual of both).
 //!

@@ -1,7 +1,7 @@
 """Data sets that return arrays, as a DataLoader reads them: in worker processes, or here.
 
 In: a data set with `len` and items of arrays, an order. Out: samples whose boxes are the arrays of
-blocks, pushed in that order as their batches are complete, ahead of what is popped. A sample that
+blocks, pushed in that order as their batches are complete, before they are popped. A sample that
 failed has a box of an array that cannot be read, so that the pipeline gives it its status, or ends
 with its text.
 """
@@ -36,8 +36,8 @@ from wavetrain._workers import Pool, start_of, task_rows
 
 LOGGER = logging.getLogger("wavetrain.workers")
 WORKERS_MAX = 1024
-AHEAD = 2  # batches that the pipeline has, and that workers are asked for beside these
-FAILURES_MAX = 4096  # whose texts are kept
+AHEAD = 2  # batches that the pipeline has, and batches that workers are asked for in addition
+FAILURES_MAX = 4096  # as many texts are kept
 TIMEOUT_S = 60.0
 INTEGERS = (Dtype.U8, Dtype.U16, Dtype.U32, Dtype.U64, Dtype.I8, Dtype.I16, Dtype.I32, Dtype.I64)
 PACKED = {Dtype.I64: "=q", Dtype.I32: "=i", Dtype.U8: "=B", Dtype.F64: "=d"}
@@ -45,13 +45,13 @@ FLOATS = (Dtype.F16, Dtype.BF16, Dtype.F32, Dtype.F64)
 
 
 class Failures:
-    """Config.source of a pipeline of arrays: arrays that nobody can read, each with a reason."""
+    """Config.source of a pipeline of arrays: arrays that cannot be read, each with a reason."""
 
     def __init__(self) -> None:
         self.texts = collections.OrderedDict[str, str]()
 
     def boxes(self, name: str, text: str, field: str | int) -> tuple[Box, ...]:
-        """Those of a sample that failed."""
+        """The boxes of a sample that failed."""
         LOGGER.warning("%s: %s", name, line(text.partition("\n")[0]))
         self.texts.pop(name, None)
         self.texts[name] = text
@@ -106,14 +106,14 @@ class Part(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """How samples become boxes. of: where it is from, in words."""
+    """The way from samples to boxes. of: its origin, in words."""
 
-    kind: type  # of a sample: tuple, dict, or Fed where it is one array
+    kind: type  # of a sample: tuple, dict, or Fed if it is one array
     parts: tuple[Part, ...]
     of: str
 
     def boxes(self, value: Any) -> tuple[Box, ...]:
-        """ValueError where a sample is not such a one."""
+        """The boxes of a sample. ValueError if it has another layout."""
         parts = self.parts
         if isinstance(value, Mapping):
             named = cast("Mapping[Any, Any]", value)
@@ -145,7 +145,7 @@ class Layout(NamedTuple):
         return whole_box(value, part.name or 0)
 
     def config(self, samples_per_batch: int) -> Config:
-        """With a field for each part; the type and the shape of a batch where there is one."""
+        """With a field for each part; for a single array with its type and shape."""
         first = self.parts[0]
         if self.kind is Fed and first.shape:
             return Config(
@@ -185,7 +185,7 @@ def layout_of_config(config: Config) -> Layout:
 
 
 def layout_of_value(value: Any, name: str) -> Layout:
-    """That of the first sample."""
+    """The layout of the first sample."""
 
     def part(of: str, each: Any) -> Part:
         if not isinstance(each, (Fed, Number)):
@@ -208,7 +208,7 @@ def layout_of_value(value: Any, name: str) -> Layout:
 
 
 class Here:
-    """Makes rows in this process, whose generators go on as if it had not."""
+    """Makes rows in this process, whose global generators keep their states."""
 
     def __init__(self, call: Any, seed: int) -> None:
         self.call, self.seed = call, seed
@@ -236,7 +236,7 @@ class Here:
         return value_of(tree, [Lease(block) for block in writer.blocks])
 
     def close(self) -> None:
-        """Nothing is left of it."""
+        """It holds nothing that must be freed."""
 
 
 class Batch(NamedTuple):
@@ -249,7 +249,7 @@ class Batch(NamedTuple):
 
 
 class ArraySet:
-    """A data set of arrays, and how far an epoch of it was asked for."""
+    """A data set of arrays, and the batches of an epoch that were asked for."""
 
     def __init__(
         self, dataset: Any, settings: Settings, seed: int, sizes: tuple[int, int | None]
@@ -291,8 +291,8 @@ class ArraySet:
             self.pool.close()
 
     def learn(self, index: int, place: Place, config: Config | None) -> bool:
-        """Which fields there are: from config, else from that sample, which a worker reads. False
-        where it is a wavetrain.Sample."""
+        """Finds the fields: from config, else from that sample, which a worker reads. False if that
+        is a wavetrain.Sample."""
         (answer,) = self.open().ask([Request(index, *place)])
         value = answer.result()
         if value == A_SAMPLE:
@@ -304,7 +304,7 @@ class ArraySet:
                 self.boxes = self.layout.boxes(value)
         elif isinstance(value, Failed) or value is END:
             why = value.text if isinstance(value, Failed) else "StopIteration"
-            raise RuntimeError(f"{name}, whose fields those of all samples are, failed: {why}")
+            raise RuntimeError(f"{name}, which gives all samples their fields, failed: {why}")
         else:
             self.layout = layout_of_value(value, name)
             self.boxes = self.layout.boxes(value)
@@ -320,7 +320,7 @@ class ArraySet:
         return Sample(boxes=self.boxes)
 
     def take_recipes(self, fused: Any, config: Config) -> Config:
-        """Samples go through these from here on. The config, with room for what they make."""
+        """Applies these to all samples from now on. The config, with room for their results."""
         self.fused, self.boxes = fused, ()
         if self.is_of_config or not fused.plan.pipeline:
             return config
@@ -333,7 +333,7 @@ class ArraySet:
     # ---- An epoch -------------------------------------------------------------------------------
 
     def begin(self, dealt: Iterator[Any]) -> None:
-        """Forgets what was asked for, and goes on with what is dealt."""
+        """Drops the batches that were asked for, and asks for those that are dealt."""
         while self.asked:
             for answer in self.asked.popleft().answers:
                 answer.cancel()
@@ -341,7 +341,7 @@ class ArraySet:
         self.ask(self.open())
 
     def ask(self, pool: Pool | Here) -> None:
-        """Has the next batches made, as far ahead as they are wanted."""
+        """Has the next batches made, `ahead` of them at a time."""
         while len(self.asked) < self.ahead:
             dealt = next(self.dealt, None)
             if dealt is None:
@@ -351,8 +351,8 @@ class ArraySet:
             self.asked.append(Batch(places, padded, indices, [*pool.ask(rows)]))
 
     def feed(self, pipeline: Pipeline, run: Any) -> None:
-        """Pushes the batches that are complete, as far as the pipeline is to have them. Waits where
-        it has none."""
+        """Pushes the batches that are complete, until the pipeline has AHEAD of them. Waits if it
+        has none."""
         pool = self.open()
         while run.error is None:
             self.ask(pool)
@@ -369,7 +369,7 @@ class ArraySet:
             run.pushed.append((batch.places, batch.padded))
             try:
                 pipeline.push(samples)
-            except Exception as error:  # behind what was pushed before it
+            except Exception as error:  # raised after the batches before it
                 run.error = error
         if not self.is_flushed:
             self.is_flushed = True
@@ -383,7 +383,7 @@ class ArraySet:
                 if isinstance(value, Failed):
                     raise ValueError(value.text)
                 if value is END:
-                    raise ValueError("StopIteration, which is no sample")
+                    raise ValueError("StopIteration, which is not a sample")
                 if value == A_SAMPLE:
                     raise ValueError("a wavetrain.Sample, and others are arrays")
                 boxes.append(layout.boxes(value))
@@ -411,7 +411,7 @@ def batches_of(dealt: Iterator[Any]) -> Iterator[tuple[Places, int, list[int]]]:
 
 
 def may_return_arrays(dataset: Any) -> bool:
-    """False of a data set that returns samples, as far as that can be seen without asking it."""
+    """False for a data set that returns samples, as far as its code shows that."""
     if callable(getattr(dataset, "at_place", None)) or callable(getattr(dataset, "boxes", None)):
         return False
     if isinstance(dataset, (list, tuple)):

@@ -291,7 +291,7 @@ class Taken(Owned):
         if status == _native.UNSUPPORTED and not is_versioned:
             raise BufferError(
                 "the batch is read-only, as all processes of the node get it, and this consumer of "
-                "DLPack cannot be told so: give it a copy, batch.numpy().copy()"
+                "DLPack has no flag for that: give it a copy, batch.numpy().copy()"
             )
         if status != _native.OK or not tensor.value:
             raise last_failure(what, status, self._loader)
@@ -299,7 +299,7 @@ class Taken(Owned):
 
     def buffer(self) -> memoryview:
         """The bytes, which may be written to, unless all processes of a node get the batch; it
-        keeps the slot. Of batches in host memory alone."""
+        keeps the slot. Only batches in host memory have it."""
         view = self._view()
         if view.device >= 0:
             raise BufferError("the batch is in device memory: take it with torch.from_dlpack")
@@ -311,7 +311,7 @@ class Taken(Owned):
 
     def numpy(self) -> Any:
         """As a numpy array that may be written to, with any numpy, and for bfloat16 with ml_dtypes.
-        numpy.from_dlpack does the same where it has the type. Batches that all processes of a node
+        numpy.from_dlpack does the same if it has the type. Batches that all processes of a node
         get (share_order="all") are read-only."""
         numpy: Any = importlib.import_module("numpy")
         view = self._view()
@@ -368,8 +368,8 @@ class Batch(Taken):
         self._fields = fields
 
     def renamed(self, fields: tuple[str, ...]) -> Batch:
-        """For a consumer, which learns the names of fields of its first batch: the batch, whose
-        fields are these."""
+        """The batch, with these names of fields. A consumer gets the names from its first
+        batch."""
         self._fields = fields
         return self
 

@@ -1,12 +1,12 @@
 """Blocks: memory that several processes map, and values of Python whose arrays lie in it.
 
 In: arrays and numbers, in tuples, lists and dicts. Out: the same value in another process, with
-arrays that lie where the first process wrote them. A block is a memfd, which has no name in any
-file system: it is freed with the last process that has it, however that ends. All of its pages are
+arrays in the memory that the first process wrote. A block is a memfd, which has no name in any file
+system: it is freed with the last process that has it, however that ends. All of its pages are
 reserved when it is made, and it can neither grow nor shrink.
 
-Invariant: a `Lease`, and each array that was made of one, keeps the memory. A block gets to its
-next user after the last of them is gone.
+Invariant: a `Lease`, and each array that was made of one, keeps the memory. A block gets its next
+user after the last of them is freed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Block(Owned):
 
 
 def memory_of(size: int) -> int:
-    """The descriptor of a new memfd, whose pages are all there."""
+    """The descriptor of a new memfd, whose pages are all reserved."""
     fd = os.memfd_create("wavetrain", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.posix_fallocate(fd, 0, size)
@@ -71,7 +71,7 @@ def memory_of(size: int) -> int:
 
 
 class Free(Owned):
-    """Blocks that nobody uses."""
+    """Blocks without a user."""
 
     def __init__(self) -> None:
         self.blocks: collections.deque[Block] = collections.deque()
@@ -102,7 +102,7 @@ class Lease(Owned):
 
 
 class At(NamedTuple):
-    """An array of a value, and where it lies: in the block of the task, or in one of its own."""
+    """An array of a value, and its place: in the block of the task, or in one of its own."""
 
     dtype: int
     itemsize: int
@@ -112,7 +112,7 @@ class At(NamedTuple):
 
 
 class Typed(Number):
-    """A number that came with a type: one of numpy's."""
+    """A number that has a type: one of numpy's."""
 
     dtype: Dtype
 
@@ -138,12 +138,12 @@ def aligned(size: int) -> int:
 
 class Writer:
     """Writes the arrays of values into a block, one after the other from its header on. Arrays that
-    find no room get blocks of their own, each twice as large as the one before."""
+    find no room get new blocks, each at least twice as large as the one before."""
 
     def __init__(self, block: Block) -> None:
         self.blocks = [block]
-        self.end = HEADER_BYTES  # of what is taken of the last one
-        self.bytes = 0  # that the arrays of the last value take
+        self.end = HEADER_BYTES  # of the part of the last one that is taken
+        self.bytes = 0  # of the arrays of the last value
 
     def value(self, given: Any) -> Any:
         """The same value, with an `At` for each array and a `Number` for each number."""
@@ -207,7 +207,7 @@ def product(extents: tuple[int, ...]) -> int:
 
 
 def value_of(tree: Any, leases: list[Lease]) -> Any:
-    """The value that a `Writer` was given, its arrays where they lie; each keeps its lease."""
+    """The value that a `Writer` was given, with its arrays in blocks; each keeps its lease."""
     if isinstance(tree, At):
         lease = leases[tree.block]
         block, size = lease.block, tree.itemsize * product(tree.shape)

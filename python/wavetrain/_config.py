@@ -142,18 +142,18 @@ class PadMode(enum.IntEnum):
 
 
 class ShareOrder(enum.IntEnum):
-    """Which of the processes that share batches gets which."""
+    """The order in which processes that share batches get them."""
 
     ROUND = _native.SHARE_ROUND  # batch k is for consumer k modulo their number
-    FIRST = _native.SHARE_FIRST  # whoever pops first
+    FIRST = _native.SHARE_FIRST  # batches are for the consumer that pops first
     ALL = _native.SHARE_ALL  # each batch is for all, which may not write to it
 
 
 class OnConsumerLost(enum.IntEnum):
-    """What becomes of a stream of which a consumer ends without a close, closes while batches wait
-    for it, or does not attach in time."""
+    """The effect of a consumer that ends without a close, closes while batches wait for it, or does
+    not attach in time."""
 
-    FAIL = _native.LOST_FAIL  # it ends for all, with ShutdownError
+    FAIL = _native.LOST_FAIL  # the stream ends for all, with ShutdownError
     SKIP = _native.LOST_SKIP  # its batches are dropped, and counted as Stats.batches_lost
 
 
@@ -360,12 +360,12 @@ class Config:
     Other processes, see `wavetrain.serve`, which sets these:
         share_name: under which they attach, one of this user's on this machine: letters, digits,
             '-', '_' and '.'; with '/' the path of a socket. None: batches are this process's alone.
-        share_consumers: how many, 1 to 64 with a share_name.
-        share_order: round, first, all: which of them gets which batch.
+        share_consumers: their number, 1 to 64 with a share_name.
+        share_order: round, first, all: the order in which they get batches.
         share_owner: True: this process pops as consumer 0; False: its pop gives no batch, and is
             EndOfStream once consumers have taken all.
         on_consumer_lost: fail, skip.
-        attach_timeout_s: counted from open; who has not attached then is lost. None: never.
+        attach_timeout_s: counted from open; a consumer without an attach is then lost. None: never.
     For tests:
         cuda_driver: path of the CUDA driver; None: libcuda.so.1.
     """
@@ -559,7 +559,7 @@ SAME = [
 
 
 def nanoseconds(limit_s: float | None) -> int:
-    """A limit as C has it. None, and what is beyond 64 bits, is never."""
+    """A limit as C has it. None, and limits of more than 64 bits, are never."""
     limit = math.inf if limit_s is None else limit_s
     return U64_MAX if limit >= U64_MAX / 1e9 else max(1, int(limit * 1e9))
 

@@ -65,8 +65,8 @@ class EndOfStream(WavetrainError):
 
 
 class StreamReset(WavetrainError):
-    """The owner of a shared pipeline called reset: what was not popped is gone, and batch_id starts
-    at 0 again. The next pop gives what is pushed after it."""
+    """The owner of a shared pipeline called reset: batches that were not popped are dropped, and
+    batch_id starts at 0 again. The next pop gives a batch of samples that are pushed after it."""
 
     status = Status.RESET
 

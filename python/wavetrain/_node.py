@@ -1,8 +1,8 @@
 """One pipeline for the processes of a node: an owner, which loads, and consumers, which take.
 
 In: a config and a name; in the other processes the name. Out: batches in memory that all of them
-map. What a consumer gets is a list of batches, an end, an error and a reset, each in its place,
-once: one that a call has taken and not raised, since an interrupt ended it, is raised by the next.
+map. A consumer gets a list of batches, an end, an error and a reset, each in its place, once: one
+that a call has taken and not raised, since an interrupt ended it, is raised by the next call.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from wavetrain._stores import files_for
 from wavetrain._window import Window
 from wavetrain._words import NODE_HAS, SERVE, told
 
-ROOM_S = 0.001  # between two looks for room, where there was none
+ROOM_S = 0.001  # between two looks for room, if there was none
 CONSUMERS_MAX = LIMITS["share_consumers"][2]
-ONCE = (_native.END, _native.RESET)  # what a list has once
+ONCE = (_native.END, _native.RESET)  # a list has them once
 
 
 class List:
@@ -61,8 +61,8 @@ class List:
         explained: Callable[[WavetrainError], WavetrainError],
     ) -> Batch:
         """The next batch, as `given` returns it. look: called before each wait, which is cut so
-        that Ctrl-C is heard. Python raises that behind calls and at the turns of a loop: nothing is
-        between two places that has it, or neither, but statements without a call."""
+        that Ctrl-C takes effect. Python raises that after calls and at the turns of a loop: a batch
+        passes from one place to another by statements without a call."""
         deadline = math.inf if limit_s is None else time.monotonic() + limit_s
         batch, error, status = Batch(loader), new_error(), _native.OK
         handle = ctypes.byref(batch.handle)
@@ -87,7 +87,7 @@ class List:
                     raise explained(failure("pop", status, error))
         except (EndOfStream, StreamReset):
             raise
-        except BaseException:  # an interrupt behind the call: the next pop gives what it had
+        except BaseException:  # an interrupt after the call: the next pop gives the batch
             if batch.handle.value:
                 self.orphans.append(batch)
             elif status in ONCE:
@@ -103,12 +103,12 @@ class List:
 class Owner(Pipeline):
     """A pipeline whose batches other processes take: `serve` opens one, `attach` takes them.
 
-    A thread of its own pushes what the lookahead has no room for, at whatever pace consumers take
-    it. What is wrong with an iterable that it pulls is raised by the next push, flush, pop or wait.
+    A thread of its own pushes samples that the lookahead has no room for, as fast as consumers take
+    batches. An error of an iterable that it pulls is raised by the next push, flush, pop or wait.
 
     push, flush, reset, stats and close are those of a Pipeline; `wait` returns once all was taken.
     pop gives batches with owner=True alone, as consumer 0; else it is EndOfStream once consumers
-    have taken what was flushed. The next epoch is pushed after that."""
+    have taken all that was flushed. The next epoch is pushed after that."""
 
     others = NODE_HAS
     shares = True
@@ -131,7 +131,7 @@ class Owner(Pipeline):
         return self
 
     def close(self) -> None:
-        """As of a Pipeline. Consumers take what they were given, and then pop is ShutdownError."""
+        """As of a Pipeline. Consumers take their published batches, then pop is ShutdownError."""
         self._ends = True
         self._work.set()
         has_lock = self._lock.acquire(timeout=CLOSE_S)  # unless the thread is at a slow iterable
@@ -151,7 +151,7 @@ class Owner(Pipeline):
         super().flush()
 
     def reset(self) -> None:
-        """As of a Pipeline. Consumers get what they have not popped no more, but StreamReset."""
+        """As of a Pipeline. Consumers get StreamReset in the place of batches not yet popped."""
         with self._lock:
             super().reset()
             self._list.drop()
@@ -174,7 +174,7 @@ class Owner(Pipeline):
                 return
 
     def _hear(self) -> None:
-        """Raises what ended an iterable on the other thread."""
+        """Raises the error that ended an iterable on the other thread."""
         if self._failure:
             raise self._failure.pop(0)
 
@@ -192,7 +192,7 @@ class Owner(Pipeline):
     def _drain(self) -> None:
         super()._drain()
         if self._window.held and not self._config.share_owner:
-            # Nobody pops here: what published batches borrowed is done with.
+            # This process pops nothing: arrays that published batches borrowed are done with.
             count = self.stats().batches_emitted - self._emitted
             if count:
                 self._window.let_go(count - 1)
@@ -200,7 +200,7 @@ class Owner(Pipeline):
             self._work.set()
 
     def push_ahead(self) -> bool:
-        """Pushes what there is room for; whether there may be more to push."""
+        """Pushes samples as far as there is room; whether there may be more to push."""
         self._work.clear()
         if self._ends:
             return False
@@ -236,9 +236,9 @@ def push_ahead(of: weakref.ref[Owner], work: threading.Event) -> None:
 
 
 class Consumer(Owned):
-    """What `attach` gives: batches of a pipeline that another process owns.
+    """Batches of a pipeline that another process owns: `attach` returns one.
 
-    A loop over it ends with the owner's flush, and the next loop goes on with what is pushed then.
+    A loop over it ends with the owner's flush, and the next loop takes what is pushed after it.
     Batches are those of Pipeline.pop: names of fields, types and shapes are the owner's."""
 
     instead = "attach where it is used, with the name and a number of its own"
@@ -250,7 +250,7 @@ class Consumer(Owned):
     ) -> None:
         self._name, self._number, self._limit_s = name, consumer, pop_timeout_s
         self._list = List()
-        self._names: tuple[str, ...] | None = None  # of its first batch on
+        self._names: tuple[str, ...] | None = None  # from its first batch on
         self._open = Attached(name, consumer, timeout_s)
         self._loader = self._open.handle
 
@@ -260,12 +260,12 @@ class Consumer(Owned):
 
     @property
     def name(self) -> str:
-        """Under which it attached."""
+        """The name under which it attached."""
         return self._name
 
     @property
     def number(self) -> int:
-        """Which consumer it is, from 0."""
+        """The number of the consumer, from 0."""
         return self._number
 
     def __enter__(self) -> Consumer:
@@ -282,8 +282,8 @@ class Consumer(Owned):
                 self.close()
 
     def close(self) -> None:
-        """Detaches: idempotent. Batches that wait for it count as lost; those that it popped, and
-        what was made of them, stay readable. Another process may attach with its number."""
+        """Detaches: idempotent. Batches that wait for it are lost; those that it popped, and arrays
+        that were made of them, stay readable. Another process may attach with its number."""
         if self._loader:
             self._list.drop()
             self._open.close(CLOSE_S)
@@ -297,11 +297,11 @@ class Consumer(Owned):
     def pop(self) -> Batch:
         """The next batch of this consumer.
 
-        EndOfStream behind the last batch of what was flushed, once: the next pop waits for what is
-        pushed then. StreamReset where the owner called reset. An error of the owner's stream is
-        raised behind all batches before it, and again until then. PoolStarved after pop_timeout_s:
-        a later pop gets the same batch. ShutdownError once the owner is closed or has ended, behind
-        what it had given."""
+        EndOfStream after the last batch that was flushed, once: the next pop waits for batches that
+        are pushed after it. StreamReset if the owner called reset. An error of the owner's stream
+        is raised after all batches before it, and again until a reset. PoolStarved after
+        pop_timeout_s: a later pop gets the same batch. ShutdownError after the last batch of an
+        owner that is closed or has ended."""
         self._check_open()
         limit, look = self._limit_s, self._check_open
         return self._list.take(self._loader, limit, look, self._named, as_it_is)
@@ -320,7 +320,7 @@ class Consumer(Owned):
             yield batch
 
     def batches(self, *_: Any) -> NoReturn:
-        raise TypeError("iterate over the consumer itself: one loop is what the owner flushed")
+        raise TypeError("iterate over the consumer itself: one loop is all that the owner flushed")
 
     def stats(self) -> Stats:
         """Figures of this consumer: batches that it took and holds. The owner has all others."""
@@ -350,7 +350,7 @@ class Attached(Loader):
                         raise
             self.handle = handle.value
             Loader.alive.add(self)
-        except BaseException:  # open, where an interrupt came behind it
+        except BaseException:  # it is open if an interrupt was raised after the call
             self.handle = handle.value
             self.close(CLOSE_S)
             raise
@@ -361,7 +361,7 @@ def as_it_is(error: WavetrainError) -> WavetrainError:
 
 
 def names_of(loader: int, handle: ctypes.c_uint64) -> tuple[str, ...]:
-    """The names of the fields of a batch; none where the owner's config has no fields."""
+    """The names of the fields of a batch; none if the owner's config has no fields."""
     names = list[str]()
     view = _native.BatchView(struct_size=VIEW_BYTES)
     for number in range(_native.FIELDS_MAX):
@@ -401,13 +401,13 @@ def serve(
     name: one of this user's on this machine: letters, digits, '-', '_' and '.'; with '/' it is the
         path of a socket, for containers that share a folder. One that is in use is InvalidArgument,
         with the process that has it. Nothing is left of it, however a process ends.
-    consumers: how many there are, up to 64.
-    order: round: batch k is for consumer k modulo their number; first: whoever pops first gets it;
-        all: each batch is for all of them, in memory that they cannot write to.
+    consumers: their number, up to 64.
+    order: round: batch k is for consumer k modulo their number; first: the consumer that pops first
+        gets it; all: each batch is for all of them, in memory that they cannot write to.
     owner: True: this process takes batches too, as consumer 0.
-    on_lost: what becomes of the stream of which a consumer ends without a close, closes while
-        batches wait for it, or does not attach in attach_timeout_s. fail: it ends, for all, with
-        ShutdownError. skip: its batches are dropped, and counted as stats().batches_lost.
+    on_lost: the effect of a consumer that ends without a close, closes while batches wait for it,
+        or does not attach in attach_timeout_s. fail: the stream ends, for all, with ShutdownError.
+        skip: its batches are dropped, and counted as stats().batches_lost.
     files, fit: as Pipeline has them."""
     given: Any = config
     if not isinstance(given, Config):
@@ -432,13 +432,13 @@ def attach(
 ) -> Consumer:
     """Takes batches of the pipeline that another process opened with `serve` and this name.
 
-    consumer: which one this is, from 0 on. Each number is for one living process.
-    timeout_s: how long to wait until somebody has the name; None: as long as it takes. NotFound
-        after that.
+    consumer: its number, from 0 on. Each number is for one living process.
+    timeout_s: the longest wait until a process has the name, after which attach is NotFound; None:
+        as long as it takes.
     pop_timeout_s: after which pop is PoolStarved; None: never.
 
-    A process that was forked cannot go on with a consumer of its parent: attach where it is
-    used."""
+    A process that was forked cannot use a consumer of its parent: attach in the process that takes
+    the batches."""
     _border.path("name", name)
     number = _border.whole("consumer", consumer, 0, CONSUMERS_MAX - 1)
     return Consumer(

@@ -26,11 +26,11 @@ from wavetrain._blocks import HEADER_BYTES, Block, Writer
 from wavetrain._sample import Sample
 
 ROW, DONE, CANCELLED = 0, 1, 2  # words of a block: row in progress + 1, rows done, 1: stop
-MESSAGE_BYTES = 32 << 10  # of a socket; what is larger lies in a block
+MESSAGE_BYTES = 32 << 10  # of a socket; a larger message lies in a block
 DESCRIPTORS_MAX = 253  # of a message, as Linux has it
 PURPOSE = _dice.YOURS - 1  # of the seeds of rows
 PR_SET_PDEATHSIG = 1
-A_SAMPLE = "wavetrain.Sample"  # in the place of one, which needs no process
+A_SAMPLE = "wavetrain.Sample"  # stands for one, which needs no process
 
 
 class Failed(NamedTuple):
@@ -61,7 +61,7 @@ def put(sock: socket.socket, message: Any, fds: Sequence[int] = (), flags: int =
 
 
 def take(sock: socket.socket, flags: int = 0) -> tuple[Any, list[int]]:
-    """A message and its descriptors. EOFError where the other side is gone."""
+    """A message and its descriptors. EOFError if the other side is closed."""
     data, fds, _, _ = socket.recv_fds(sock, MESSAGE_BYTES + 1, DESCRIPTORS_MAX, flags)
     if not data:
         raise EOFError
@@ -88,8 +88,8 @@ def die_with_parent(sock: socket.socket) -> None:
 
 def die_with_pipe(life: int) -> None:
     """The kernel kills this process as the other end of a pipe is closed, which the program alone
-    has: multiprocessing's server of forks outlives the program as long as a worker does. The pipe
-    is no other worker's, as its owner is one process."""
+    has: multiprocessing's server of forks outlives the program as long as a worker does. Each
+    worker has its own pipe, as the owner of one is one process."""
     fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(life, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
@@ -105,7 +105,7 @@ def is_closed(fd: int) -> bool:
 
 
 def seed_row(seed: int, epoch: int, position: int) -> frozenset[str]:
-    """Seeds the generators that a data set draws from without being asked; which are imported."""
+    """Seeds the global generators of random, numpy and torch, if imported; the names of these."""
     key = _dice.mix(position, _dice.key(seed, epoch, PURPOSE))
     random.seed(key)
     seeded = {name for name in ("numpy", "torch") if name in sys.modules}
@@ -128,7 +128,7 @@ def asked(call: Callable[[Any], Any], request: Request, seed: int) -> Any:
 
 
 def told(error: BaseException) -> str:
-    """An exception of a call, with its way from there on."""
+    """An exception of a call, with its traceback from the call on."""
     frames = error.__traceback__
     for _ in range(2):  # those of this module
         frames = frames if frames is None else frames.tb_next
@@ -150,7 +150,7 @@ def made(call: Callable[[Any], Any], request: Request, seed: int, writer: Writer
 
 def serve(sock: socket.socket, has_parent: bool, call: Any = None) -> None:
     """The life of a worker, which ends with the socket. has_parent: the thread that started it
-    lives as long as the process of that does."""
+    lives as long as its process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program, which ends this
     if has_parent:
         die_with_parent(sock)
@@ -203,7 +203,7 @@ def breed(
     program's end, which the fork has copied."""
     other.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no call waits for them
     if has_parent:
         die_with_parent(sock)
     with sock, contextlib.suppress(EOFError, OSError):

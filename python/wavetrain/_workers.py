@@ -1,13 +1,13 @@
 """Worker processes that make values of Python in shared memory.
 
-In: a callable, and rows, each a request of it with a place in an epoch. Out: of each row its value,
-whose arrays lie in blocks; or END; or a `Failed`. Messages are small pickles over a socket for each
-worker, with descriptors of blocks beside them; no data is pickled. `_worker` is the other side.
+In: a callable, and rows, each a request of it with a place in an epoch. Out: for each row its
+value, whose arrays lie in blocks; or END; or a `Failed`. Messages are small pickles over a socket
+for each worker, with descriptors of blocks; no data is pickled. `_worker` is the other side.
 
 No thread is started: a wait for a row takes the answers of all workers. A row is in progress from
 the word `ROW` of its block on until that is 0 again, so a worker that dies or hangs costs that row
-alone: the others of its tasks are asked again. Invariant: the block of a task is used again only
-after its worker has answered or is dead, and after no array of it is left.
+alone: the others of its tasks are asked for again. Invariant: the block of a task is used again
+only after its worker has answered or is dead, and no array of it is left.
 """
 
 from __future__ import annotations
@@ -90,18 +90,18 @@ class Row(Owned):
 
 
 class Worker:
-    """A process, and what it was asked for."""
+    """A process, and the tasks that it has."""
 
     def __init__(self, sock: socket.socket, process: Any, life: int) -> None:
         self.sock, self.process = sock, process
         self.life = life  # which kills it when that is closed
-        self.pid = self.pidfd = -1  # until it has said hello
+        self.pid = self.pidfd = -1  # until its first message
         self.is_ready = False
         self.exit_code: int | None = None
         self.tasks = dict[int, Task]()  # by number, in the order that it does them
         self.known = set[int]()  # blocks that it has mapped
-        self.seen: Any = None  # how far it was
-        self.since = time.monotonic()  # it is there
+        self.seen: Any = None  # its progress at the last look
+        self.since = time.monotonic()  # it started, or made progress
 
     def __repr__(self) -> str:
         return f"worker process {self.pid}" if self.pid >= 0 else "a worker process"
@@ -111,7 +111,7 @@ class Worker:
         return sum(len(task.left) for task in self.tasks.values())
 
     def hangs(self, timeout_s: float) -> str:
-        """Why it is given up; "": it is not."""
+        """Why it is to be ended; "": it is not."""
         task = next(iter(self.tasks.values()), None)
         seen: Any = task and (task.number, task.words[ROW], task.words[DONE])
         if self.is_ready and (seen != self.seen or task is None):
@@ -186,7 +186,7 @@ class Pool(Owned):
         self.context: Any = multiprocessing.get_context(start)
         server: Any = getattr(multiprocessing.forkserver, "_forkserver", None)
         if start == "forkserver" and getattr(server, "_preload_modules", None) == ["__main__"]:
-            # Nobody has chosen modules: the server has this one, so that a worker starts sooner.
+            # No modules were chosen: the server gets this one, so that a worker starts sooner.
             self.context.set_forkserver_preload(["__main__", serve.__module__])
         self.workers: list[Worker] = []
         self.waiting: collections.deque[Task] = collections.deque()  # for a worker
@@ -214,9 +214,9 @@ class Pool(Owned):
     def zygote_of(self, call: Any) -> tuple[socket.socket, Any]:
         if Loader.alive - Loader.waiting:  # which only batches keep
             raise RuntimeError(
-                "worker_start='fork' must come before a pipeline is open in this process: a fork "
-                "has none of its threads, but their locks as they were held, and a CUDA context "
-                "that no fork can use. Make this loader first, or give worker_start='forkserver'"
+                "worker_start='fork' needs a process without open pipelines: a fork has none of "
+                "their threads, but their locks as they were held, and a CUDA context that no fork "
+                "can use. Make this loader first, or give worker_start='forkserver'"
             )
         ours, other = pair()
         process = self.context.Process(
@@ -252,14 +252,14 @@ class Pool(Owned):
                     f"no worker process could be started ({type(error).__name__}: {error}): {GUARD}"
                 ) from error
             theirs, life = os.pipe()
-            with contextlib.suppress(OSError):  # of one that has died: poll sees it
+            with contextlib.suppress(OSError):  # if it has died: poll finds that
                 put(ours, (self.seed, self.pickled), [theirs])
             os.close(theirs)
             return Worker(ours, process, life)
 
     def close(self) -> None:
         """Ends all workers, at once those that are at work. Idempotent."""
-        if os.getpid() != self.pid:  # a fork of the program, which has their descriptors alone
+        if os.getpid() != self.pid:  # a fork of the program, which only has their descriptors
             self.drop()
             return
         self.failure = self.failure or (ShutdownError, "these worker processes were ended")
@@ -298,7 +298,7 @@ class Pool(Owned):
     # ---- Rows -----------------------------------------------------------------------------------
 
     def ask(self, rows: Sequence[Request]) -> list[Row]:
-        """Has the rows made, at once as far as workers have room."""
+        """Has the rows made, the first ones at once, as far as workers have room."""
         size = task_rows(len(rows), self.count)
         answers = list[Row]()
         for first in range(0, len(rows), size):
@@ -313,7 +313,7 @@ class Pool(Owned):
         """Sends tasks that wait to the workers that have the least to do."""
         if os.getpid() != self.pid:
             raise ShutdownError(
-                "these worker processes are of the process that this one was forked from: make "
+                "these worker processes belong to the process that this one was forked from: make "
                 "another loader here"
             )
         if self.failure is not None:
@@ -336,7 +336,7 @@ class Pool(Owned):
         worker.known = (worker.known - gone) | {block.number}
         rows = [tuple(task.rows[row]) for row in task.left]
         worker.tasks[task.number] = task
-        with contextlib.suppress(OSError):  # of one that has died: poll sees it
+        with contextlib.suppress(OSError):  # if it has died: poll finds that
             message = (task.number, rows, (block.number, block.size), gone)
             put(worker.sock, message, fds, socket.MSG_DONTWAIT)
 
@@ -367,8 +367,8 @@ class Pool(Owned):
     def poll(self, timeout_s: float) -> None:
         """Takes answers of workers, and replaces those that died or hang."""
         self.assign()
-        # Only time in which this waits is a worker's: the program may have been stopped, and all
-        # workers with it.
+        # Workers are only charged with time in which this waits: the program may have been stopped,
+        # and all workers with it.
         away = time.monotonic() - self.polled - 2 * SLICE_S
         for worker in self.workers if away > 0 else ():
             worker.since += away
@@ -422,7 +422,7 @@ class Pool(Owned):
         task.lease = None
 
     def lose(self, worker: Worker, why: str) -> None:
-        """Ends a worker, and has others do its work but for the row that it was at."""
+        """Ends a worker, and has others do its work, except for the row in progress."""
         self.workers.remove(worker)
         is_dead = worker.end()
         text = f"{worker!r} {why or worker.exit_text}"
@@ -448,7 +448,7 @@ class Pool(Owned):
 
 
 def task_rows(count: int, workers: int) -> int:
-    """Rows of a task of that many: few messages where samples are small, and work for all."""
+    """Rows of a task, for that many in all: few messages, and work for all workers."""
     return min(TASK_ROWS, max(TASK_ROWS_MIN, -(-count // workers)))
 
 
@@ -459,7 +459,7 @@ def disown(process: Any) -> None:
 
 
 def closed(process: Any) -> None:
-    """Frees what multiprocessing has of a process that has ended."""
+    """Frees the resources that multiprocessing has for a process that has ended."""
     with contextlib.suppress(ValueError):  # one that has not
         process.close()
 

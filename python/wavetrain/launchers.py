@@ -45,7 +45,7 @@ def who(environ: Mapping[str, str] = os.environ) -> tuple[int, int]:
     return 0, 1
 
 
-# What they set on a node: the rank of a process there, and how many there are.
+# Their variables for a node: the rank of a process there, and the number of processes.
 LOCAL = (
     ("torchrun", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
     ("mpirun of Open MPI", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
@@ -55,8 +55,8 @@ LOCAL = (
 
 
 def local(environ: Mapping[str, str] = os.environ) -> tuple[int, int]:
-    """The rank of this process on its node, and the number of them there; (0, 1) where no launcher
-    says how many.
+    """The rank of this process on its node, and the number of processes there; (0, 1) without such
+    a launcher.
 
     >>> local({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"})
     (1, 4)

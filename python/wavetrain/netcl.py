@@ -5,8 +5,8 @@
     xb, yb = ring.slot_copy(slot_id)  # in the program, when the call is over
 
 In: the shape and the type of each field of a batch. Out: slots, one block for each, which a worker
-fills and the program copies out. A slot belongs to one side at a time: the caller's own messages
-pass it to and fro. Nothing has a name in /dev/shm: the slots are freed with the last process that
+fills and the program copies out. A slot belongs to one side at a time: messages of the caller's own
+hand it over. Nothing has a name in /dev/shm: the slots are freed with the last process that
 has them. `DataLoader` with num_workers has workers and slots of its own, without any of this.
 """
 
@@ -87,7 +87,7 @@ class SharedBatchRingBuffer(Owned):
         return tuple([array.copy() for array in self.slot(slot_id)])
 
     def close(self) -> None:
-        """Frees the slots, once the last array of one and the last worker are gone. Idempotent."""
+        """The slots are freed with the last array of one and the last worker. Idempotent."""
         self.blocks.clear()
 
     unlink = close  # there is no name to remove
@@ -114,10 +114,10 @@ def attached(pid: int, fd: int, inode: int, size: int) -> Block:
     try:
         own = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
-        raise ValueError(f"the ring is gone, or of another user: {path}: {error}") from error
+        raise ValueError(f"the ring is closed, or of another user: {path}: {error}") from error
     if os.fstat(own).st_ino != inode:
         os.close(own)
-        raise ValueError(f"the ring is gone: {path} is another file by now")
+        raise ValueError(f"the ring is closed: {path} is another file by now")
     block = Block(size, own)
     block.forget_descriptor()
     return block
@@ -125,7 +125,7 @@ def attached(pid: int, fd: int, inode: int, size: int) -> Block:
 
 def worker_write_to_shm(attach_info: Mapping[str, Any], slot_id: int, *fields: Any) -> int:
     """Copies the fields of a batch into a slot, each an array or a list of the samples' arrays.
-    Fewer samples than the slot has go to its front. Returns how many there are."""
+    If they are fewer than the slot has, they lie at its front. Returns their number."""
     numpy: Any = importlib.import_module("numpy")
     number = whole("slot_id", slot_id, 0, len(attach_info["fds"]) - 1)
     places = attach_info["pid"], attach_info["fds"][number], attach_info["inodes"][number]

@@ -102,12 +102,12 @@ class Source(Owned):
             order of calls, nor calls after the end.
         workers: "process": worker processes make the calls, `parallel` of them or as many as CPUs;
             a number: that many processes. They are for callables of one argument that hold the GIL,
-            and write what those return into shared memory. Before each call `random`, numpy's
+            and write their results into shared memory. Before each call `random`, numpy's
             global generator and torch's are seeded from the epoch and the number of the sample. A
             sample whose call raises, or whose worker dies or hangs, has a status
             (Config.on_error="skip"), or is a StorageError with the traceback, in its order.
         worker_start: "forkserver" (the default) and "spawn" send the callable by pickle; "fork"
-            copies this process, and must come before any pipeline is open in it.
+            copies this process, in which no pipeline may be open by then.
         worker_timeout_s: a call that takes longer [60] ends its worker, which is replaced.
         prefetch: batches that these threads are asked for ahead.
         blocking: False: where the next batch was not fed, or the threads are not done, TryAgain.
@@ -430,7 +430,7 @@ class Source(Owned):
         return [self._executor.submit(call) for call in calls]
 
     def _info(self, iteration: int, number: int) -> Any:
-        """What a callable is asked with."""
+        """The argument of a call."""
         epoch, size = self._next.epoch, self._config.samples_per_batch
         if not self._is_batch:
             return SampleInfo(iteration * size + number, number, iteration, epoch)
@@ -559,7 +559,7 @@ class Source(Owned):
 
 
 def processes_of(workers: Any, parallel: Any) -> Any:
-    """How many worker processes there are to be; None: calls are made by threads."""
+    """The number of worker processes to be; None: calls are made by threads."""
     if workers is None or isinstance(workers, str):
         if workers not in (None, "thread", "process"):
             text = "workers must be 'process', 'thread' or a number of processes"

@@ -4,8 +4,8 @@
 //! include/wavetrain.h says of wavetrain_augment, bit for bit, wherever a box is cut into planes.
 //!
 //! Rows of the usual types take one pass ([`SteppedRows`]), also with one run of erased places.
-//! Two passes, by way of a strip of floats that stays in L1, are left for noise, channels that
-//! change within a short run, several erased runs in a row and elements that are not side by side.
+//! Others take two passes, by way of a strip of floats that stays in L1: noise, channels that
+//! change within a short run, several erased runs in a row, and elements that are not adjacent.
 //! Rows share a strip.
 
 use super::block::{Block, BlockAxis, BlockPlane};

@@ -638,7 +638,7 @@ impl Table<u64> {
     ///
     /// # Safety
     /// As of [`Table::of`]: the words lie in memory that lives as long as the table, and belong to
-    /// those who have it.
+    /// the owners of the table.
     pub unsafe fn over(region: Region) -> Table<u64> {
         assert!(region.as_ptr().addr().is_multiple_of(8));
         Table { start: region.start.cast(), count: index(region.bytes / 8), element: PhantomData }

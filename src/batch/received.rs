@@ -6,7 +6,7 @@
 //! ```
 //!
 //! In: an entry of a list. Out: a token, as of any batch. Samples and rows lie in memory of the
-//! owner's, who fills the slot again once it was given back.
+//! owner, which fills the slot again after it was given back.
 
 use crate::base::indexes::BatchSlot;
 use crate::batch::record::SlotState;

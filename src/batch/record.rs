@@ -194,7 +194,7 @@ impl SlotRecord {
 /// Words of a reader: a tag and a status.
 const READER_WORDS: usize = 2;
 
-/// Where rows lie that are not the loader's own: in memory that processes share.
+/// The place of rows: the loader's own memory, or memory that processes share.
 pub enum Elsewhere {
     /// They are the loader's own.
     No,
@@ -205,7 +205,7 @@ pub enum Elsewhere {
 }
 
 impl Elsewhere {
-    /// Where the rows are of a loader whose batches processes share, or share not.
+    /// The place of the rows of a loader. `is_shared`: processes share its batches.
     pub fn of(is_shared: bool, records: Option<Records>) -> Elsewhere {
         match records {
             Some(records) => Elsewhere::At(records.rows()),

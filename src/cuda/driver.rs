@@ -272,7 +272,7 @@ impl Driver {
     /// Ends that.
     ///
     /// # Safety
-    /// `first` is where memory begins that was registered, and no queued work uses it.
+    /// `first` is the start of memory that was registered, and no queued work uses it.
     pub unsafe fn mem_host_unregister(&self, first: NonNull<u8>) -> Result<(), CuResult> {
         call!(self.mem_host_unregister(first.as_ptr().cast())).ok()
     }

@@ -174,7 +174,7 @@ impl Driver {
 
 impl Driver {
     /// A driver that this process has loaded already, and in which the calling thread has a current
-    /// context; that context. None: nobody here uses a device.
+    /// context; that context. None: this thread uses no device.
     pub fn in_use() -> Option<(&'static Driver, Context)> {
         let current = |driver: &Driver| match driver.ctx_get_current() {
             Ok(context) if context != Context::NULL => Some(context),

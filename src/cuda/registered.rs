@@ -1,7 +1,7 @@
-//! Memory of the host that others have, pinned for the context of whoever copies from it.
+//! Memory of the host that others have, pinned for the context of the thread that copies from it.
 //!
-//! In: memory that is mapped. Out: a driver's copies of it need no staging of the driver's. Whoever
-//! has no context, or no driver, has plain memory.
+//! In: memory that is mapped. Out: a driver's copies of it need no staging of the driver's. A
+//! thread without a context, or without a driver, has plain memory.
 
 use crate::base::arena::Region;
 use crate::base::status::Why;
@@ -24,8 +24,8 @@ pub struct Registered {
 }
 
 impl Registered {
-    /// Registers memory for the context that the calling thread has, if it has one; None, and what
-    /// there is to say of that.
+    /// Registers memory for the context that the calling thread has, if it has one; else None.
+    /// `said` gets the outcome, as text.
     pub fn take(place: Region, is_read_only: bool, said: &mut Why) -> Option<Registered> {
         let (driver, context) = Driver::in_use().filter(|_| HAS_DEVICES)?;
         let flags = PORTABLE | if is_read_only { READ_ONLY } else { 0 };

@@ -1,8 +1,8 @@
 //! A consumer's side of batches that processes share: it finds the owner by its name, gets memory
 //! and a page, and is a loader of its own that takes batches in the place of filling them.
 //!
-//! In: a name, a number, what the owner answers. Out: settings as the owner's are, as far as
-//! batches show them, and the next batch. Whatever the owner sends is checked as any file is.
+//! In: a name, a number, the owner's answer. Out: settings like the owner's, as far as batches show
+//! them, and the next batch. Each value that the owner sends is checked, as those of files are.
 
 use crate::base::indexes::BatchSlot;
 use crate::base::limits::{CONSUMERS_MAX, FIELDS_MAX, MEMORY_PAGE_BYTES};
@@ -39,8 +39,8 @@ fn close_all(os: &Os, handed: &Handed) {
     handed.descriptors.iter().for_each(|fd| (os.close)(*fd));
 }
 
-/// Attaches as consumer `number`, once somebody has the name, until the deadline.
-#[inline(never)] // what it makes is not to stand on the stack of all that follows
+/// Attaches as consumer `number`, once a process has the name; waits until the deadline.
+#[inline(never)] // its values are not to stand on the stack of all that follows
 pub fn attach(
     os: &Os,
     name: &str,
@@ -54,7 +54,7 @@ pub fn attach(
         if let Some(handed) = hand_over(os, name.as_str(), number, deadline, why)? {
             break handed;
         }
-        // The owner ended before it answered: another may come.
+        // The owner ended before it answered: another may take the name.
         socket::wait(&mut [], RETRY_MS);
     };
     let attached = map(os, &handed, number, why);
@@ -80,7 +80,7 @@ pub fn attach(
     }
 }
 
-/// Gives up what an owner handed over.
+/// Gives back all that an owner handed over.
 pub fn end_attached(os: &Os, attached: &Paged<Attached>) {
     attached.give_up(os);
     attached.end(os);
@@ -168,7 +168,7 @@ fn find_owner(os: &Os, name: &str, deadline: u64, why: &mut Why) -> Result<(i32,
         }
         if (os.now_ns)() >= deadline {
             let text = "start the owner, with this share_name and as this user, or wait longer";
-            return Err(fail!(why, NotFound, "nobody shares \"{name}\": {text}"));
+            return Err(fail!(why, NotFound, "no process shares \"{name}\": {text}"));
         }
         socket::wait(&mut [], RETRY_MS);
     }
@@ -222,7 +222,7 @@ fn settings_of(facts: &Facts, number: u32, why: &mut Why) -> Result<Settings, St
 }
 
 impl Engine {
-    /// Refuses a consumer what is the owner's.
+    /// Refuses a consumer a call that is the owner's.
     pub fn refuse_consumer(&self) -> Result<(), Failure> {
         if self.is_consumer() { Err(self.not_the_owner()) } else { Ok(()) }
     }
@@ -232,7 +232,7 @@ impl Engine {
         self.shared.sharing.attached.is_some()
     }
 
-    /// Why a consumer may not do what is the owner's.
+    /// Why a consumer may not make a call that is the owner's.
     #[cold]
     #[inline(never)] // its text is not to stand on the stack of a push
     pub fn not_the_owner(&self) -> Failure {
@@ -279,7 +279,7 @@ impl Engine {
             }
             let is_late = timeout_ns == 0 || (self.shared.os.now_ns)() >= deadline;
             if attached.is_owner_gone() {
-                // What it published before its end is still to be taken.
+                // Entries that it published before its end are still to be taken.
                 if attached.page.next() < attached.records.tail(attached.number) {
                     continue;
                 }
@@ -336,8 +336,8 @@ impl Engine {
         why
     }
 
-    /// What the pop of an owner is that takes no batches itself: the end of the stream, once
-    /// consumers have taken all of it.
+    /// The pop of an owner that takes no batches itself: the end of the stream, once consumers have
+    /// taken all of it.
     pub(super) fn pop_owner(&self, deadline: u64, timeout_ns: u64) -> Result<Popped, Failure> {
         let mut state = self.lock.lock();
         loop {

@@ -39,7 +39,7 @@ pub enum Popped {
     Starved(Why),
     /// Flushed, and every batch popped.
     End,
-    /// Of a consumer: the owner began its stream anew.
+    /// On a consumer: the owner began its stream anew.
     Reset,
 }
 

@@ -1,6 +1,7 @@
-//! What a consumer and an owner say to each other before memory is handed over.
+//! The messages of a consumer and an owner before memory is handed over.
 //!
-//! In: numbers and a text. Out: the bytes of a message, and what bytes of somebody else's mean.
+//! In: numbers and a text. Out: the bytes of a message, and the meaning of bytes that were
+//! received.
 
 use crate::base::status::{Status, Why};
 use crate::base::text::Text;
@@ -42,7 +43,7 @@ pub fn answer(status: Status, why: &Why) -> [u8; ANSWER_BYTES] {
     bytes
 }
 
-/// Status and text of an answer; None: it is none.
+/// Status and text of an answer; None: the bytes are not an answer.
 pub fn status_in(bytes: &[u8]) -> Option<(Status, &str)> {
     let word = |at: usize| {
         let bytes = bytes.get(at..)?.first_chunk()?;

@@ -1,14 +1,14 @@
 //! The thread of an owner, which answers its consumers.
 //!
-//! In: those who connect, call and hang up. Out: consumers that are attached, slots that they gave
-//! back, the loss of those who are gone. This thread alone reads sockets and pages; whoever gives
-//! up the lock publishes (`state::publish`).
+//! In: connections, calls and hang-ups. Out: consumers that are attached, slots that they gave
+//! back, the loss of those that ended. This thread alone reads sockets and pages; each thread that
+//! gives up the lock publishes (`state::publish`).
 //!
 //! ```text
 //!  consumer                          owner's thread
 //!  hello {number} ────────────────▶  may it? ──▶ answer {text} + records, samples, page
 //!  call, after a take or a release ▶  collect: slots are free
-//!  leave, or a hang-up ───────────▶  lose: its batches go to the next, are dropped, or end all
+//!  leave, or a hang-up ───────────▶  lose: its batches are for the next, dropped, or end all
 //! ```
 
 use crate::base::indexes::BatchSlot;
@@ -28,15 +28,15 @@ use crate::state::device::bits;
 use crate::state::owned::Owned;
 use arrayvec::ArrayVec;
 
-/// Descriptors that the thread waits for: a socket and a process of each consumer, those who
-/// connect, and its own call.
+/// Descriptors that the thread waits for: a socket and a process of each consumer, the socket for
+/// connections, and its own call.
 const WATCHED_MAX: usize = 2 * CONSUMERS_MAX + 2;
 /// How long the thread sleeps if nothing happens: consumers may be late.
 const LOOK_MS: i32 = 100;
 /// Tags of a lost batch that the log gets.
 const TAGS_LOGGED: usize = 8;
 
-/// What the thread waits for.
+/// Sockets and processes of consumers, which the thread waits for.
 struct Sockets {
     sockets: ArrayVec<i32, CONSUMERS_MAX>,
     watches: ArrayVec<i32, CONSUMERS_MAX>,
@@ -49,7 +49,7 @@ impl Engine {
         self.shared.sharing.owned.iter().for_each(|owned| socket::ring(owned.call));
     }
 
-    /// What that thread does until close.
+    /// The work of that thread, until close.
     pub fn share_main(&self) {
         let Some(owned) = &self.shared.sharing.owned else { return };
         let count = owned.pages.len();
@@ -65,7 +65,7 @@ impl Engine {
                 break;
             }
             records.set_owner_sleeps(true);
-            // Whoever wrote to a page before it saw that is seen here.
+            // A consumer that wrote to its page before it saw that does not call: it is seen here.
             self.collect_pages(&mut sockets);
             let mut watched = self.watch(owned, &sockets);
             socket::wait(&mut watched, LOOK_MS);
@@ -104,13 +104,13 @@ impl Engine {
         state.signal();
         drop(state);
         for number in bits(liars) {
-            let text = format_args!("consumer {number} wrote what no consumer writes: it is lost");
+            let text = format_args!("consumer {number} wrote a number that is wrong: it is lost");
             self.shared.sink.log(Level::Error, 0, text);
             self.lose(sockets, number, false);
         }
     }
 
-    /// What consumers sent, and who hung up.
+    /// Takes the messages of consumers, and loses those that hung up.
     fn hear(&self, watched: &[Watched], sockets: &mut Sockets) {
         let count = sockets.sockets.len();
         for number in 0..count {
@@ -119,7 +119,7 @@ impl Engine {
                 continue;
             }
             let (mut has_left, mut has_ended) = (false, socket::is_ready(of_process));
-            // Ends: a consumer that sends without end is heard again in the next turn.
+            // Ends: a consumer that sends without end is read again in the next turn.
             for _ in 0..64 {
                 let mut byte = [0; 1];
                 match socket::receive(sockets.sockets[number], &mut byte) {
@@ -144,9 +144,9 @@ impl Engine {
         descriptors.into_iter().for_each(self.shared.os.close);
     }
 
-    /// Lets those attach who connected.
+    /// Lets consumers attach that have connected.
     fn admit(&self, owned: &Owned, sockets: &mut Sockets) {
-        // Ends: others who connect are let in in the next turn.
+        // Ends: further connections are taken in the next turn.
         for _ in 0..CONSUMERS_MAX {
             let Ok(fd) = socket::accept(owned.listening.fd) else { return };
             let mut why = Why::new();
@@ -167,7 +167,8 @@ impl Engine {
         fd: i32,
         why: &mut Why,
     ) -> Result<(), Status> {
-        let peer = socket::peer(fd).map_err(|errno| fail!(why, Io, "who connects: {errno}"))?;
+        let peer = socket::peer(fd);
+        let peer = peer.map_err(|errno| fail!(why, Io, "the process that connects: {errno}"))?;
         if peer.user != socket::user() {
             return Err(fail!(why, Invalid, "the owner is of another user: {}", socket::user()));
         }
@@ -208,7 +209,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A consumer is gone.
+    /// Closes the descriptors of a consumer, and loses its batches.
     fn lose(&self, sockets: &mut Sockets, number: u32, has_closed: bool) {
         let at = number as usize;
         for fd in [&mut sockets.sockets[at], &mut sockets.watches[at]] {
@@ -225,7 +226,8 @@ impl Engine {
         self.lock.lock().free_abandoned(self.shared);
     }
 
-    /// The log gets the tags of popped batches that nobody has any more. Their slots wait for that.
+    /// Logs the tags of popped batches that no consumer has any more. Their slots are freed after
+    /// that.
     fn log_loss(&self, number: u32, peer: Peer, loss: &Loss) {
         let sink = &self.shared.sink;
         if let Some(failure) = &loss.failure {
@@ -259,7 +261,7 @@ impl Engine {
         bits(late).for_each(|number| self.lose(sockets, number, false));
     }
 
-    /// Failures that were published with the lock held.
+    /// Logs failures that were published with the lock held.
     fn tell_log(&self) {
         let failure = self.lock.lock().consumers.unlogged.first_mut().and_then(Option::take);
         if let Some(failure) = failure {

@@ -1,8 +1,9 @@
-//! The memory that processes share: an owner makes it, a consumer maps what it was handed.
+//! The memory that processes share: an owner makes it, and a consumer maps the memory that it was
+//! handed.
 //!
-//! In: settings, or descriptors and whatever lies in them. Out: records, samples and pages at
-//! addresses of this process. Invariant: what a consumer maps has the sizes that its facts say, and
-//! nobody can make it smaller.
+//! In: settings, or descriptors and their memory. Out: records, samples and pages at addresses of
+//! this process. Invariant: the memory that a consumer maps has the sizes of its facts, and no
+//! process can make it smaller.
 
 use crate::base::abi::{Blank, FieldSpec, NAME_BYTES};
 use crate::base::arena::Region;
@@ -27,7 +28,7 @@ fn sizes(settings: &Settings) -> Sizes {
     Sizes { consumers: settings.share.consumers, rows_bytes: 8 * rows }
 }
 
-/// Bytes that an owner's consumers have in common with it.
+/// Bytes that an owner and its consumers share.
 pub fn shared_bytes(settings: &Settings) -> u64 {
     if !settings.is_owner() {
         return 0;
@@ -37,7 +38,7 @@ pub fn shared_bytes(settings: &Settings) -> u64 {
 }
 
 /// Takes the name, and the memory.
-#[inline(never)] // what it makes is not to stand on the stack of all that follows
+#[inline(never)] // its values are not to stand on the stack of all that follows
 pub fn take(os: &Os, settings: &Settings, why: &mut Why) -> Result<Option<Paged<Owned>>, Status> {
     if !settings.is_owner() {
         return Ok(None);
@@ -78,7 +79,7 @@ fn refuse_name(name: &str, errno: Errno, why: &mut Why) -> Status {
         (Errno(libc::EADDRINUSE), Err(_)) => fail!(
             why,
             Invalid,
-            "share_name = \"{name}\" is in use, or a file that is no socket lies there: choose \
+            "share_name = \"{name}\" is in use, or a file that is not a socket lies there: choose \
              another"
         ),
         _ => fail!(why, Io, "share_name = \"{name}\": {errno}"),
@@ -188,9 +189,9 @@ pub fn page_of(os: &Os, owned: &Owned, number: usize) -> (i32, Page) {
     (fd, unsafe { Page::over(place, os.before_store) })
 }
 
-/// What was handed over, before it was checked.
+/// Descriptors that were handed over, before they are checked.
 pub struct Handed {
-    /// Leads to the owner.
+    /// The socket to the owner.
     pub socket: i32,
     /// The owner.
     pub owner: Peer,
@@ -198,7 +199,7 @@ pub struct Handed {
     pub descriptors: Descriptors,
 }
 
-/// Maps what was handed over.
+/// Maps the memory that was handed over.
 pub fn map(
     os: &Os,
     handed: &Handed,
@@ -253,7 +254,7 @@ pub fn map(
     Ok((attached, facts))
 }
 
-/// Whether memory of so many bytes has what the facts say.
+/// Whether the facts are sound, and memory of these sizes fits them.
 fn fits(facts: &Facts, records_bytes: u64, samples_bytes: u64) -> bool {
     let sizes = Sizes { consumers: facts.consumers, rows_bytes: facts.rows_bytes };
     facts.magic == MAGIC
@@ -264,7 +265,7 @@ fn fits(facts: &Facts, records_bytes: u64, samples_bytes: u64) -> bool {
         && facts.slot_bytes.checked_mul(facts.places) == Some(samples_bytes)
 }
 
-/// Mappings that go when a later one is refused.
+/// Mappings that are undone if a later one is refused.
 struct Maps<'a> {
     os: &'a Os,
     made: ArrayVec<Region, 3>,

@@ -21,7 +21,7 @@ pub fn wait(word: &AtomicU32, expected: u32, deadline_ns: u64) {
     let _ = unsafe { system_call(libc::SYS_futex, arguments) };
 }
 
-/// Wakes all who sleep on the word.
+/// Wakes all threads that sleep on the word.
 pub fn wake(word: &AtomicU32) {
     let arguments = [word.as_ptr().addr(), libc::FUTEX_WAKE as usize, i32::MAX as usize, 0, 0];
     // SAFETY: the kernel takes the word's address as a name.

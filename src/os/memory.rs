@@ -132,12 +132,12 @@ pub struct Paged<T: 'static> {
 }
 
 impl<T> Paged<T> {
-    /// Takes pages for a value. Where there are none, `end` gets the value.
+    /// Takes pages for a value. If there are none, `end` gets the value.
     pub fn new(os: &Os, value: T, end: impl FnOnce(&T)) -> Result<Paged<T>, Errno> {
         assert!(align_of::<T>() <= BLOCK_ALIGN as usize);
         let mapped = (os.map)(size_of::<T>() as u64);
         let place = mapped.inspect_err(|_| end(&value))?.cast::<T>();
-        // SAFETY: the pages are new, large enough, aligned, and nobody else's.
+        // SAFETY: the pages are new, large enough, aligned, and used by nothing else.
         unsafe {
             place.write(value);
             Ok(Paged { place: place.as_ref() })

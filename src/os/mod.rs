@@ -59,7 +59,7 @@ impl core::fmt::Display for Errno {
             libc::EINVAL => "invalid argument",
             libc::ENOSPC => "no space left",
             libc::EADDRINUSE => "address in use",
-            libc::ECONNREFUSED => "nobody listens",
+            libc::ECONNREFUSED => "no process listens",
             _ => return write!(f, "errno {}", self.0),
         };
         write!(f, "{name} (errno {})", self.0)
@@ -103,7 +103,7 @@ impl FileKind {
     pub const REGULAR: FileKind = FileKind(libc::S_IFREG);
     /// A folder.
     pub const FOLDER: FileKind = FileKind(libc::S_IFDIR);
-    /// What processes connect to.
+    /// A socket, which processes connect to.
     pub const SOCKET: FileKind = FileKind(libc::S_IFSOCK);
     /// A link, where it is looked at itself.
     pub const LINK: FileKind = FileKind(libc::S_IFLNK);
@@ -159,7 +159,7 @@ table! {
     /// A file without a name, of so many bytes that are all reserved, for memory that processes
     /// share.
     share_memory: fn(bytes: u64) -> Result<i32, Errno> = segment::share_memory;
-    /// Bytes that the system could give now; None if it does not say.
+    /// Bytes that the system could give now; None if it does not report them.
     memory_left: fn() -> Option<u64> = segment::memory_left;
     /// Called before each write into memory that processes share: for tests, which end the process
     /// there.

@@ -1,15 +1,15 @@
-//! Memory that processes share: a file without a name and of one size, whose pages are all there
+//! Memory that processes share: a file without a name and of one size, whose pages are all reserved
 //! before the first is written.
 //!
 //! In: a size. Out: a descriptor, which another process may get over a socket, and the bytes at
-//! addresses of this one. Invariant: nobody makes the file shorter, so no access ends a process;
-//! what is sealed against writers has the mapping of its maker alone that can be written.
+//! addresses of this one. Invariant: no process can make the file shorter, so no access ends a
+//! process. If a file is sealed against writers, the mapping of its maker alone can be written.
 
 use crate::base::arena::Region;
 use crate::os::{Errno, checked, close, last_errno, system_call};
 use core::ptr::{self, NonNull};
 
-/// `F_SEAL_FUTURE_WRITE`: mappings from now on are read-only. Kernels before 5.1 do not know it.
+/// `F_SEAL_FUTURE_WRITE`: mappings from now on are read-only. Kernels before 5.1 do not have it.
 const SEAL_FUTURE_WRITE: i32 = 0x10;
 const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
 
@@ -25,18 +25,18 @@ pub(super) fn share_memory(bytes: u64) -> Result<i32, Errno> {
 
 fn reserve(fd: i32, bytes: u64) -> Result<(), Errno> {
     let Ok(bytes) = i64::try_from(bytes) else { return Err(Errno(libc::EFBIG)) };
-    // SAFETY: the descriptor is ours; neither call touches memory of this process.
+    // SAFETY: the caller owns the descriptor; neither call touches memory of this process.
     unsafe {
         checked(libc::ftruncate(fd, bytes).into())?;
         checked(libc::fallocate(fd, 0, 0, bytes).into()).map(|_| ())
     }
 }
 
-/// Keeps the size of a file as it is for good; `is_for_reading`: what maps it from now on can only
-/// read, if the kernel knows that.
+/// Keeps the size of a file as it is for good. `is_for_reading`: mappings from now on are
+/// read-only, if the kernel has that seal.
 pub fn seal(fd: i32, is_for_reading: bool) -> Result<(), Errno> {
     let add = |seals: i32| {
-        // SAFETY: the descriptor is ours, and the call touches no memory.
+        // SAFETY: the caller owns the descriptor, and the call touches no memory.
         checked(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) }.into()).map(|_| ())
     };
     if is_for_reading {
@@ -48,7 +48,7 @@ pub fn seal(fd: i32, is_for_reading: bool) -> Result<(), Errno> {
     add(SEALS | libc::F_SEAL_SEAL)
 }
 
-/// Whether nobody can make a file shorter.
+/// Whether no process can make a file shorter.
 pub fn is_sealed(fd: i32) -> bool {
     // SAFETY: the call touches no memory.
     let seals = unsafe { libc::fcntl(fd, libc::F_GET_SEALS) };
@@ -65,12 +65,12 @@ pub fn map_segment(fd: i32, bytes: u64, is_writable: bool) -> Result<Region, Err
         return Err(last_errno());
     }
     let start = NonNull::new(place.cast()).ok_or(Errno(libc::ENOMEM))?;
-    // SAFETY: the mapping has so many bytes, and nobody else has its addresses.
+    // SAFETY: the mapping has that many bytes, and nothing else has its addresses.
     Ok(unsafe { Region::over(start, bytes) })
 }
 
 /// Bytes that the system could give now: memory and swap that are free or can be made so. None if
-/// it does not say.
+/// it does not report them.
 pub(super) fn memory_left() -> Option<u64> {
     let mut bytes = [0; 4096];
     let fd = super::open_with(b"/proc/meminfo\0", 0).ok()?;
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(cut, Err(Errno(libc::EPERM)));
         assert_eq!(map_segment(fd, 8192, true), Err(Errno(libc::EPERM)));
         let read = map_segment(fd, 8192, false).unwrap();
-        // SAFETY: both mappings are of these bytes, and nobody else uses them.
+        // SAFETY: both mappings are of these bytes, and nothing else uses them.
         unsafe {
             own.start().write_volatile(7);
             assert_eq!(read.start().read_volatile(), 7);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_says_how_much_memory_is_left() {
+    fn the_system_reports_how_much_memory_is_left() {
         assert!(memory_left().unwrap() > 1 << 20);
     }
 }

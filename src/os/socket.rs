@@ -1,11 +1,10 @@
-//! Sockets between the processes of a node: how a consumer finds an owner, and how either hears of
-//! the other's end.
+//! Sockets between the processes of a node: a consumer finds an owner by them, and each notices the
+//! other's end.
 //!
 //! In: a name. Out: messages with descriptors; the process and the user at the other end, as the
-//! kernel knows them. A name without '/' is one of this user among the abstract ones, which end
-//! with whoever has them; with '/' it is a path. A path has an abstract name beside it, which is
-//! held as long as the owner lives, so that a socket file which a dead owner left can be replaced
-//! by one process alone.
+//! kernel knows them. A name without '/' is an abstract one of this user, which ends with its
+//! owner; with '/' it is a path. A path has an abstract name, too, which is held as long as the
+//! owner lives. So a socket file that a dead owner left can be replaced by one process alone.
 
 use crate::base::cache::{hash_bytes, hash_words};
 use crate::base::text::Text;
@@ -20,7 +19,7 @@ pub const DESCRIPTORS_MAX: usize = 4;
 /// Descriptors that a message brought.
 pub type Descriptors = ArrayVec<i32, DESCRIPTORS_MAX>;
 
-/// Who is at the other end of a socket.
+/// The process at the other end of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
     /// Its process; 0 if this one does not see it.
@@ -61,11 +60,12 @@ impl Address {
             return Address::of_user(name);
         }
         let address = Address::new(name.as_bytes())?;
-        // The NUL counts.
+        // With the NUL.
         Some(Address { bytes: address.bytes + 1, ..address })
     }
 
-    /// The abstract address beside a path: of its folder, whatever leads there, and its last part.
+    /// The abstract address of a path: by its folder, whichever path leads there, and its last
+    /// part.
     fn beside(path: &str) -> Result<Option<Address>, Errno> {
         let (folder, last) = path.rsplit_once('/').unwrap_or((".", path));
         let mut folder_nul = Text::<128>::new();
@@ -90,7 +90,7 @@ fn new_socket() -> Result<i32, Errno> {
     checked(unsafe { libc::socket(libc::AF_UNIX, kind, 0) }.into()).map(|fd| fd as i32)
 }
 
-/// A socket after `make` was done with its address, which an error closes.
+/// A socket for which `make` was called with the address; an error closes it.
 fn with_address(
     address: &Address,
     make: unsafe extern "C" fn(i32, *const libc::sockaddr, libc::socklen_t) -> i32,
@@ -102,7 +102,7 @@ fn with_address(
     Ok(fd)
 }
 
-/// The sockets of an owner: the one that consumers connect to, and what holds a path.
+/// The sockets of an owner: the one that consumers connect to, and the one that holds a path.
 #[derive(Clone, Copy, Debug)]
 pub struct Listening {
     /// Consumers connect to it.
@@ -110,7 +110,7 @@ pub struct Listening {
     holder: Option<i32>,
 }
 
-/// Takes a name; EADDRINUSE if somebody has it.
+/// Takes a name; EADDRINUSE if a process has it.
 pub fn listen(name: &str) -> Result<Listening, Errno> {
     let long = Errno(libc::ENAMETOOLONG);
     let address = Address::of(name).ok_or(long)?;
@@ -132,7 +132,7 @@ pub fn listen(name: &str) -> Result<Listening, Errno> {
     }
 }
 
-/// Takes the abstract name beside a path. Whoever has it removes the file that a dead owner left.
+/// Takes the abstract name of a path, and then removes the file that a dead owner left.
 fn hold_path(path: &str, beside: Address) -> Result<i32, Errno> {
     let holder = with_address(&beside, libc::bind)?;
     remove_socket(path);
@@ -162,13 +162,13 @@ impl Listening {
     }
 }
 
-/// Connects to whoever has a name.
+/// Connects to the owner of a name.
 pub fn connect(name: &str) -> Result<i32, Errno> {
     let address = Address::of(name).ok_or(Errno(libc::ENAMETOOLONG))?;
     with_address(&address, libc::connect)
 }
 
-/// The next that connects; EAGAIN: nobody does.
+/// The next connection; EAGAIN: there is none.
 pub fn accept(fd: i32) -> Result<i32, Errno> {
     let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no address is asked for, so nothing is written.
@@ -176,7 +176,7 @@ pub fn accept(fd: i32) -> Result<i32, Errno> {
     checked(accepted.into()).map(|fd| fd as i32)
 }
 
-/// Who is at the other end.
+/// The process at the other end.
 pub fn peer(fd: i32) -> Result<Peer, Errno> {
     let mut found = MaybeUninit::<libc::ucred>::zeroed();
     let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
@@ -196,9 +196,8 @@ pub fn peer(fd: i32) -> Result<Peer, Errno> {
     Ok(Peer { process: found.pid, user: found.uid })
 }
 
-/// A descriptor that can be read once the process has ended: a forked child that has the other end
-/// of a socket keeps it open. None where the kernel has no such thing, or does not show the
-/// process.
+/// A descriptor that can be read once the process has ended; a socket may stay open then, in a
+/// forked child. None if the kernel has no such thing, or does not show the process.
 pub fn watch_process(process: i32) -> Option<i32> {
     let arguments = [usize::try_from(process).ok().filter(|process| *process > 0)?, 0, 0, 0, 0];
     // SAFETY: the call touches no memory.
@@ -233,8 +232,8 @@ pub fn send(fd: i32, bytes: &[u8], descriptors: &[i32]) -> Result<(), Errno> {
     let mut control = Control([0; 64]);
     let length = if descriptors.is_empty() { 0 } else { control_bytes(descriptors.len()) };
     let message = message(&mut part, &mut control, length);
-    // SAFETY: the control message has room for its header and the descriptors, and the kernel
-    // reads what the message leads to, which outlives the call.
+    // SAFETY: the control message has room for its header and the descriptors, and the kernel reads
+    // the memory that the message points to, which outlives the call.
     unsafe {
         let header = libc::CMSG_FIRSTHDR(&message);
         if !header.is_null() {
@@ -257,8 +256,8 @@ pub fn receive(fd: i32, bytes: &mut [u8]) -> Result<(usize, Descriptors), Errno>
     let mut message = message(&mut part, &mut control, size_of::<Control>());
     let mut descriptors = Descriptors::new();
     let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
-    // SAFETY: the kernel writes the bytes and the control message, which outlive the call. Of
-    // descriptors that it says are there all bytes are, and whoever has no room for one closes it.
+    // SAFETY: the kernel writes the bytes and the control message, which outlive the call. Each
+    // descriptor that the header has is whole, and one that finds no room is closed.
     unsafe {
         let got = checked(libc::recvmsg(fd, &mut message, flags) as libc::c_long)?;
         let mut header = libc::CMSG_FIRSTHDR(&message);
@@ -287,7 +286,7 @@ pub fn call() -> Result<i32, Errno> {
     checked(fd.into()).map(|fd| fd as i32)
 }
 
-/// Calls who waits for it.
+/// Calls the thread that waits for it.
 pub fn ring(fd: i32) {
     let one = 1u64;
     // SAFETY: the kernel reads eight bytes.
@@ -324,7 +323,7 @@ pub fn is_hung_up(fd: i32) -> bool {
 /// Waits until one of the descriptors has something, for so many milliseconds at most.
 pub fn wait(watched: &mut [Watched], milliseconds: i32) {
     watched.iter_mut().for_each(|one| one.revents = 0);
-    // SAFETY: the kernel writes what it found into the structs. A signal ends it early, which is a
+    // SAFETY: the kernel writes its findings into the structs. A signal ends it early, which is a
     // wait that found nothing.
     let _ = unsafe { libc::poll(watched.as_mut_ptr(), watched.len() as _, milliseconds) };
 }
@@ -370,7 +369,7 @@ mod tests {
         let name = path.to_str().unwrap();
         let first = listen(name).unwrap();
         assert_eq!(listen(name).err(), Some(Errno(libc::EADDRINUSE)));
-        // Its end without a word, which leaves the file.
+        // Its end without `Listening::end`, which leaves the file.
         close(first.fd);
         first.holder.into_iter().for_each(close);
         assert!(path.exists());

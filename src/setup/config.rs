@@ -71,7 +71,7 @@ pub const LOST_FAIL: u32 = 0;
 pub const LOST_SKIP: u32 = 1;
 /// `share_order`: batch k is for consumer k modulo their number.
 pub const SHARE_ROUND: u32 = 0;
-/// `share_order`: a batch is for whoever pops first.
+/// `share_order`: a batch is for the consumer that pops first.
 pub const SHARE_FIRST: u32 = 1;
 /// `share_order`: each batch is for all.
 pub const SHARE_ALL: u32 = 2;
@@ -388,7 +388,8 @@ macro_rules! config_table {
         /// removed is freed once other files have taken its windows. The page tables are the
         /// system's, and no part of a budget.
         map_uncompressed: u32 = 0, [0, 1] => Switch "copy uncompressed data out of mapped files";
-        // Of what is not built yet another value than the default is UNSUPPORTED by name.
+        // For settings that are not built yet another value than the default is UNSUPPORTED by
+        // name.
         /// 1: casts to integers clamp and truncate; NaN is 0. Not built yet.
         saturate: u32 = 0, {unbuilt};
         /// Address space for mapped files, taken at open if map_uncompressed = 1: windows of 1 GiB,

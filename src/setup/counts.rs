@@ -60,7 +60,7 @@ impl Settings {
         self.decode_threads + self.io_threads
     }
 
-    /// Threads of ours.
+    /// Threads of the loader's own.
     pub fn thread_count(&self) -> u32 {
         let others = u32::from(self.is_cuda()) + u32::from(self.is_owner());
         if self.is_threadless() { 0 } else { self.worker_count() + others }

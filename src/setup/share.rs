@@ -1,7 +1,7 @@
 //! The settings of a loader whose batches other processes take.
 //!
-//! In: a config, or the facts of an owner. Out: the order, and how many consumers there are; the
-//! name, which is no part of settings, since these stand on the stack of an open.
+//! In: a config, or the facts of an owner. Out: the order, and the number of consumers; the name,
+//! which is not a part of settings, since these stand on the stack of an open.
 
 use crate::base::limits::{CONSUMERS_MAX, SHARE_NAME_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
 use crate::base::status::{Status, Why};
@@ -45,8 +45,8 @@ impl ShareName {
 
     /// The name, checked, of one that is not NULL.
     pub fn read(&self, why: &mut Why) -> Result<SocketName, Status> {
-        // SAFETY: one that is not NULL has a NUL and is there, as its makers say; in a config of C
-        // it is the contract of the header.
+        // SAFETY: one that is not NULL has a NUL and is there, as its makers promise; for a config
+        // of C the contract is the header's.
         let name = unsafe { CStr::from_ptr(self.0) };
         match name.to_str() {
             Ok(name) => socket_name(name, why),
@@ -89,7 +89,7 @@ pub enum Part {
 pub struct Share {
     /// Whether the loader is an owner, a consumer, or neither.
     pub part: Part,
-    /// Consumers; of a consumer its own number.
+    /// The number of consumers; for a consumer its own number.
     pub consumers: u32,
     /// Which consumer gets which batch.
     pub order: Order,
@@ -99,7 +99,7 @@ impl Share {
     /// Nothing is shared.
     pub const NONE: Share = Share { part: Part::None, consumers: 0, order: Order::Round };
 
-    /// What a config asks for.
+    /// The part that a config asks for.
     pub fn of(config: &Config, why: &mut Why) -> Result<Share, Status> {
         let count = config.share_consumers;
         if config.share_name.is_null() {

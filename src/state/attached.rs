@@ -1,8 +1,8 @@
-//! What a consumer has of the loader that another process opened.
+//! A consumer's part of the loader that another process opened.
 //!
 //! In: the memory that it was handed, a socket. Out: the entries of its list, in their order; slots
-//! that it gives back. The owner's death is found by the socket, and by the process where the
-//! kernel shows it, because a forked child keeps a socket open.
+//! that it gives back. The owner's death is found by the socket, and by the process if the kernel
+//! shows that, because a forked child keeps a socket open.
 
 use crate::base::arena::Region;
 use crate::base::limits::CONSUMERS_MAX;
@@ -17,18 +17,18 @@ use core::sync::atomic::Ordering::SeqCst;
 /// How long a consumer sleeps before it looks whether its owner lives.
 const LOOK_NS: u64 = 200_000_000;
 
-/// What a consumer sends: one byte.
+/// The byte of a consumer that calls the owner.
 pub const CALL: u8 = 1;
-/// It closes, and takes nothing any more.
+/// The byte of a consumer that closes, and takes nothing any more.
 pub const LEAVE: u8 = 2;
 
 /// See the module.
 pub struct Attached {
     /// The name that the owner shares.
     pub name: SocketName,
-    /// What the owner writes.
+    /// The records, which the owner writes.
     pub records: Records,
-    /// What this consumer writes.
+    /// The page, which this consumer writes.
     pub page: Page,
     /// The samples of all slots.
     pub samples: Region,
@@ -38,11 +38,12 @@ pub struct Attached {
     pub count: u32,
     /// The order in which they get batches.
     pub order: Order,
-    /// Leads to the owner.
+    /// The socket to the owner.
     pub socket: i32,
     /// The owner.
     pub owner: Peer,
-    /// Can be read once the owner's process has ended; less than 0: the kernel shows none.
+    /// A descriptor that can be read once the owner's process has ended; less than 0: the kernel
+    /// shows none.
     pub watch: i32,
     /// The samples, if they are pinned for a context of this process.
     pub registered: Option<Registered>,
@@ -53,7 +54,7 @@ pub struct Attached {
 impl Attached {
     /// The next entry of the list, which is this consumer's from then on.
     pub fn take(&self) -> Option<What> {
-        // Ends: each turn another call, or the owner, has moved on.
+        // Ends: a turn is repeated only if another call, or the owner, has raised `taken`.
         loop {
             let number = self.page.next();
             if number >= self.records.tail(self.number) {
@@ -66,7 +67,8 @@ impl Attached {
             if let Some(What::Batch(batch)) = what {
                 self.numbers[batch.slot as usize % CONSUMERS_MAX].store(number, SeqCst);
             }
-            // The owner wants to know: whoever pops first gets the next one.
+            // The owner needs the news: with First it deals the next batch, and its pop waits until
+            // all entries are taken.
             if self.order == Order::First || !matches!(what, Some(What::Batch(_))) {
                 self.call();
             }
@@ -80,20 +82,20 @@ impl Attached {
         self.call();
     }
 
-    /// Calls the owner's thread if it sleeps. If the socket is full it was called.
+    /// Calls the owner's thread if it sleeps. A socket that is full holds such calls.
     fn call(&self) {
         if self.records.owner_sleeps() {
             let _ = socket::send(self.socket, &[CALL], &[]);
         }
     }
 
-    /// Tells the owner that this consumer takes nothing any more.
+    /// Sends the owner the news that this consumer takes nothing any more.
     pub fn leave(&self) {
         let _ = socket::send(self.socket, &[LEAVE], &[]);
         futex::wake(self.records.signal(self.number));
     }
 
-    /// Whether the owner is gone: its loader is closed, or its process has ended.
+    /// Whether the owner's loader is closed, or its process has ended.
     pub fn is_owner_gone(&self) -> bool {
         let mut both = [socket::watched(self.socket), socket::watched(self.watch)];
         socket::wait(&mut both, 0);
@@ -101,8 +103,7 @@ impl Attached {
         self.records.is_closed() || ended || process
     }
 
-    /// Sleeps until the list has more, until the deadline, or for as long as a look at the owner
-    /// may be late.
+    /// Sleeps until the list has more, until the deadline, or for LOOK_NS: the first of these.
     pub fn wait(&self, os: &Os, deadline_ns: u64) {
         let word = self.records.signal(self.number);
         let seen = word.load(SeqCst);
@@ -116,7 +117,7 @@ impl Attached {
         self.page.set_waiting(false);
     }
 
-    /// Gives up what it was handed.
+    /// Closes and unmaps all that it was handed.
     pub fn give_up(&self, os: &Os) {
         self.registered.iter().for_each(Registered::end);
         for fd in [self.socket, self.watch].into_iter().filter(|fd| *fd >= 0) {

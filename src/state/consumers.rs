@@ -1,4 +1,4 @@
-//! The processes that take the batches of this loader: who is there, and who holds what.
+//! The processes that take the batches of this loader, and the batches that each of them holds.
 //!
 //! ```text
 //!            attach            hang-up, or too late
@@ -6,12 +6,12 @@
 //!    └───────────────────(too late)───────────────────▲
 //! ```
 //!
-//! In: pages, which consumers write, and what the sockets say. Out: slots that nobody has any more,
-//! and the batches of those who are gone. What a page says is checked: a number that no consumer
+//! In: pages, which consumers write, and the ends of sockets. Out: slots that no consumer has any
+//! more, and the batches of lost consumers. Each number of a page is checked: one that no consumer
 //! writes makes its consumer a lost one.
 //!
 //! Invariant: a slot whose `holders` are not empty is Held, and free once the last of them gave it
-//! back or is gone. `publish` appends to lists; this module alone takes from them.
+//! back or is lost. `publish` appends to lists; this module alone takes from them.
 
 use crate::base::arena::Carver;
 use crate::base::bill::Item;
@@ -29,18 +29,19 @@ use crate::state::owned::Sharing;
 use crate::state::shared::Shared;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// How often entries are tried to be taken back. Each try fails because their consumer took one at
-/// that moment; it has no more than a list has. One that goes on has what it takes to itself.
+/// Tries to take entries back. A try fails because the consumer took an entry at that moment, and a
+/// list has no more than ENTRIES. A consumer that still raises `taken` after these loses the
+/// batches, too.
 const TRIES: u64 = 2 * ENTRIES;
 
 /// How far a consumer is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// It has not attached yet, and what is for it waits.
+    /// It has not attached yet, and batches for it wait.
     New,
-    /// It is there.
+    /// It has attached.
     Attached,
-    /// It is gone, or did not come in time.
+    /// It has closed or ended, or did not attach in time.
     Lost,
 }
 
@@ -55,7 +56,7 @@ pub struct Consumer {
     pub(super) tail: u64,
     /// Those of them that it has taken, or that were taken back.
     pub(super) taken: u64,
-    /// What it writes; None unless it is attached.
+    /// The page that it writes; None unless it is attached.
     pub(super) page: Option<Page>,
 }
 
@@ -76,11 +77,11 @@ impl Consumer {
 
 /// The effect of a hang-up, for the log.
 pub struct Loss {
-    /// Batches that are dropped, at most so many of them with their tags.
+    /// Batches that are dropped.
     pub batches: u32,
-    /// A slot whose batch the consumer had popped: its tags are logged.
+    /// Slots whose batches the consumer had popped, as bits: the tags of these are logged.
     pub popped: u64,
-    /// The stream ends for all.
+    /// The failure by which the stream ends for all.
     pub failure: Option<Failure>,
 }
 
@@ -94,21 +95,21 @@ pub struct Consumers {
     pub(super) holders: &'static mut [u64],
     /// By slot and consumer: the number of the entry.
     pub(super) numbers: &'static mut [u64],
-    /// Slots whose batch was taken back from a consumer, as bits: they go to another first.
+    /// Slots whose batch was taken back from a consumer, as bits: another gets these first.
     pub(super) returned: u64,
-    /// The end of what was pushed so far was published.
+    /// The end of the samples that were pushed so far was published.
     pub(super) has_ended: bool,
     /// The failure of the stream was published.
     pub(super) has_failed: bool,
-    /// Something changed that `publish` looks at, besides the stream.
+    /// Something changed that `publish` looks at, apart from the stream.
     pub is_due: bool,
-    /// A failure that the log was not told yet. Its place is apart, as that of a call's.
+    /// A failure that is not logged yet. Its place is apart, as that of a call's failure.
     pub unlogged: &'static mut [Option<Failure>],
     pub(super) is_skipping: bool,
 }
 
 impl Consumers {
-    /// Those of an owner; none of a loader that shares nothing.
+    /// The consumers of an owner; none if nothing is shared.
     #[inline(never)] // as Carver::place
     pub fn carve(carver: &mut Carver, settings: &Settings, sharing: &Sharing) -> Consumers {
         let share = &settings.share;
@@ -150,17 +151,17 @@ impl Consumers {
         found.fold(0, |bits, (number, _)| bits | 1 << number)
     }
 
-    /// Whether every consumer that is there has taken all of its list.
+    /// Whether every consumer that is not lost has taken all of its list.
     pub fn have_taken_all(&self) -> bool {
         self.each.iter().all(|one| one.stage == Stage::Lost || one.untaken() == 0)
     }
 
-    /// Whether the end was published, and is the last that is.
+    /// Whether the end was published, and nothing after it.
     pub fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// A failure that the log is to be told.
+    /// Keeps a failure for the log.
     pub(super) fn tell(&mut self, failure: Failure) {
         self.unlogged.iter_mut().for_each(|place| *place = Some(failure.clone()));
     }
@@ -184,7 +185,7 @@ impl Consumers {
         self.records.iter().for_each(|records| records.set_attached(attached));
     }
 
-    /// Looks at the page of a consumer; false: it says what no consumer writes.
+    /// Looks at the page of a consumer; false: it has a number that no consumer writes.
     fn look(&mut self, number: u32) -> bool {
         let consumer = &mut self.each[number as usize];
         let Some(page) = &consumer.page else { return true };
@@ -206,8 +207,8 @@ impl Consumers {
         is_taken && consumer.page.is_some_and(|page| page.has_released(slot.0, entry))
     }
 
-    /// Takes back what a consumer did not take, if it does not do so at this moment. The slots, as
-    /// bits, whose batches it loses by that.
+    /// Takes back the entries that a consumer has not taken, unless it takes them at this moment.
+    /// The slots, as bits, whose batches it loses by that.
     pub(super) fn take_back(&mut self, number: u32) -> u64 {
         let consumer = &mut self.each[number as usize];
         for _ in 0..TRIES {
@@ -275,8 +276,8 @@ impl State {
         assert!(is_free);
     }
 
-    /// Looks at all pages: what was taken and given back since. The consumers whose pages say what
-    /// none writes, as bits.
+    /// Looks at all pages for entries that were taken, and batches that were given back. The
+    /// consumers, as bits, whose pages have a number that none writes.
     pub fn collect(&mut self, shared: &Shared) -> u64 {
         let mut liars = 0;
         for number in 0..self.consumers.each.len() as u32 {
@@ -291,15 +292,16 @@ impl State {
             }
         }
         self.free_abandoned(shared);
-        // Whoever waits for all to be taken looks.
+        // A call that waits until all is taken looks again.
         self.wakes.all(Condition::Batch);
         liars
     }
 
-    /// A consumer is gone, or did not come in time. `has_closed`: it gave back what it had. What it
-    /// had popped is dropped; what it had not goes to the next, is dropped, or ends the stream.
+    /// A consumer has closed or ended, or did not attach in time. `has_closed`: it ended by a
+    /// close. Batches that it had popped are dropped. Those that it had not are for the next
+    /// consumer, or are dropped, or end the stream.
     pub fn lose(&mut self, shared: &Shared, number: u32, has_closed: bool) -> Loss {
-        // What it took and gave back before its end counts.
+        // Entries that it took and batches that it gave back before its end are noted first.
         let _ = self.collect(shared);
         let mut lost = self.consumers.take_back(number);
         let mut loss = Loss { batches: 0, popped: 0, failure: None };
@@ -340,7 +342,7 @@ impl State {
         self.wakes.all(Condition::Space);
     }
 
-    /// Takes back what no consumer has taken, and tells all that the stream begins anew.
+    /// Takes back the entries that no consumer has taken, and appends a reset to each list.
     pub(super) fn reset_consumers(&mut self) {
         let Some(records) = self.consumers.records else { return };
         for number in 0..self.consumers.each.len() as u32 {
@@ -356,8 +358,8 @@ impl State {
         }
     }
 
-    /// The loader ends: its slots are its own again. Consumers keep what they popped, and take what
-    /// is published.
+    /// The loader ends: its slots are its own again. Consumers keep batches that they popped, and
+    /// take entries that are published.
     pub fn end_sharing(&mut self, shared: &Shared) {
         self.consumers.returned = 0;
         self.consumers.holders.fill(0);
@@ -365,7 +367,7 @@ impl State {
     }
 }
 
-/// Why a consumer's batches have nobody.
+/// The text of a failure by a lost consumer.
 pub(super) struct LostText {
     pub(super) number: u32,
     pub(super) peer: Peer,

@@ -15,7 +15,7 @@ use crate::wave::{ReadOp, Waves};
 
 impl State {
     /// A slot that tensors held is free. A planner that had another to take did not wait for it,
-    /// and is not called: when a consumer releases must not decide what waves form.
+    /// and is not called: the moment of a release must not decide which waves form.
     pub fn slot_freed(&mut self, shared: &Shared) {
         let is_only = self.slots.free_places() == 1 || self.slots.in_state(SlotState::Free) == 1;
         self.want_plan(is_only);

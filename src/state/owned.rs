@@ -1,5 +1,5 @@
-//! What processes share of a loader, as one of them has it: an owner, sockets and memory with its
-//! descriptors; a consumer, what it was handed.
+//! The part of a loader that processes share, as one of them has it. An owner has sockets, and
+//! memory with its descriptors; a consumer has the memory that it was handed.
 
 use crate::base::arena::Region;
 use crate::base::limits::CONSUMERS_MAX;
@@ -10,14 +10,14 @@ use crate::setup::share::SocketName;
 use crate::state::attached::Attached;
 use arrayvec::ArrayVec;
 
-/// What a loader has in common with other processes; nothing, most of the time.
+/// The part that a loader has in common with other processes; mostly it is empty.
 #[derive(Default)]
 pub struct Sharing {
-    /// What consumers take batches by, if it has any.
+    /// The owner's part, if other processes take its batches.
     pub owned: Option<Paged<Owned>>,
-    /// What it takes batches by, if another process fills them.
+    /// The consumer's part, if another process fills its batches.
     pub attached: Option<Paged<Attached>>,
-    /// What the owner writes, if there is one.
+    /// The records that the owner writes, if there is one.
     pub records: Option<Records>,
 }
 
@@ -35,7 +35,7 @@ impl Sharing {
     }
 }
 
-/// What an owner has.
+/// The sockets and the memory of an owner.
 pub struct Owned {
     /// The name.
     pub name: SocketName,
@@ -43,10 +43,10 @@ pub struct Owned {
     pub listening: Listening,
     /// Calls the thread that answers them.
     pub call: i32,
-    /// What the owner writes for all; None until it is taken.
+    /// The records, which the owner writes for all; None until their memory is taken.
     pub records: Option<(i32, Region)>,
     /// The samples of all slots.
     pub samples: Option<(i32, Region)>,
-    /// A page that each consumer writes.
+    /// The page of each consumer, which writes it.
     pub pages: ArrayVec<(i32, Region), CONSUMERS_MAX>,
 }

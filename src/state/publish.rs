@@ -1,12 +1,13 @@
 //! Ready batches on their way to consumers.
 //!
-//! In: the stream, in push order, and consumers. Out: entries of lists. Whoever gives up the lock
-//! after a change publishes, so a batch is with its consumer as soon as it is ready. A batch is
-//! popped, for the loader's own books, as it is published, and stays Held until all who have it
-//! gave it back.
+//! In: the stream, in push order, and consumers. Out: entries of lists. A thread that gives up the
+//! lock after a change publishes, so a consumer has its batch as soon as that is ready. A batch is
+//! popped, for the loader's own books, as it is published, and stays Held until all consumers that
+//! have it gave it back.
 //!
-//! With [`Order::First`] a consumer has one batch ahead at most. One that a consumer leaves alone
-//! is taken back for another who waits, and the end is published once all batches were taken.
+//! With [`Order::First`] a consumer has at most one batch in its list. If it leaves that alone, the
+//! batch is taken back for another consumer that waits, and the end is published once all batches
+//! were taken.
 
 use crate::base::indexes::BatchSlot;
 use crate::base::status::{Failure, Status};
@@ -23,18 +24,18 @@ use core::sync::atomic::Ordering::Relaxed;
 
 impl State {
     /// Publishes all that can be.
-    #[inline(never)] // it takes some hundred bytes of stack, of whoever gives up the lock
+    #[inline(never)] // some hundred bytes of stack, for each caller otherwise
     pub fn publish(&mut self, shared: &Shared) {
         let Some(records) = self.consumers.records else { return };
         self.consumers.is_due = false;
-        // Ends: each turn publishes what was not, or takes a batch back for one who waits.
+        // Ends: each turn publishes an entry, or takes a batch back for a consumer that waits.
         while self.life == Life::Running
             && !self.is_reset_due
             && self.publish_next(shared, &records)
         {}
     }
 
-    /// Publishes the next of the stream; false: there is nothing, or nobody has room.
+    /// Publishes the next of the stream; false: there is nothing, or its lists have no room.
     fn publish_next(&mut self, shared: &Shared, records: &Records) -> bool {
         if let Some(failure) = &self.sticky {
             if core::mem::replace(&mut self.consumers.has_failed, true) {
@@ -81,7 +82,8 @@ impl State {
         true
     }
 
-    /// Whether the lists of consumers have room for one more entry, besides a reset and an error.
+    /// Whether the lists of consumers have room for one more entry, apart from a reset and an
+    /// error.
     fn have_room(&self, consumers: u64) -> bool {
         let each = self.consumers.each.iter().enumerate();
         let mut meant = each.filter(|(number, _)| consumers & 1 << number != 0);
@@ -94,7 +96,7 @@ impl State {
             Order::Round => 1 << (self.slots.batch_id(slot) % count),
             Order::All => u64::MAX >> (u64::BITS as u64 - count),
             Order::First => {
-                // Popped once there is somebody who takes it.
+                // It is popped once there is a consumer that takes it.
                 return self.has_taker() && {
                     self.take_slot(shared, slot);
                     self.give_first(records, slot)
@@ -118,7 +120,7 @@ impl State {
         self.take_slot(shared, slot);
         match meant & !lost {
             0 => {
-                // Nobody gets it.
+                // No consumer gets it.
                 shared.stats.batches_lost.fetch_add(1, Relaxed);
                 self.free_abandoned(shared);
             }
@@ -131,12 +133,12 @@ impl State {
     fn take_slot(&mut self, shared: &Shared, slot: BatchSlot) {
         let _ = self.slots.pop(slot, (shared.os.now_ns)());
         shared.stats.batches_emitted.fetch_add(1, Relaxed);
-        // For reset and flush: the end of what was pushed is still to come.
+        // For reset and flush: the end of the stream is not published yet.
         self.consumers.has_ended = false;
     }
 
-    /// The consumer who gets the next batch of whoever pops first: one who waits, else one who has
-    /// none ahead.
+    /// The consumer that gets the next batch with [`Order::First`]: one that waits, else one that
+    /// has none in its list.
     fn taker(&self) -> Option<u32> {
         let idle = |number: &u32| {
             let one = &self.consumers.each[*number as usize];
@@ -153,7 +155,7 @@ impl State {
         self.taker().is_some()
     }
 
-    /// Gives a Held slot to whoever takes the next batch.
+    /// Gives a Held slot to the consumer that takes the next batch.
     fn give_first(&mut self, records: &Records, slot: BatchSlot) -> bool {
         let Some(number) = self.taker() else {
             self.consumers.returned |= 1 << slot.0;
@@ -164,7 +166,7 @@ impl State {
         true
     }
 
-    /// Takes a batch back from a consumer who leaves it alone, if another waits for one.
+    /// Takes a batch back from a consumer that leaves it alone, if another waits for one.
     fn even_out(&mut self) -> bool {
         if self.consumers.order != Order::First {
             return false;

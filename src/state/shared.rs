@@ -77,7 +77,7 @@ pub struct Shared {
     pub chunk_memory: Region,
     /// Staging of boxes with a map.
     pub resample_memory: Region,
-    /// What it has in common with other processes.
+    /// The part that it has in common with other processes.
     pub sharing: Sharing,
     pub views: Views,
     /// The elements for places without a source, by field.

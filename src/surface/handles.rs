@@ -53,7 +53,7 @@ struct Place {
     users: AtomicU32,
     /// Those that entered while it was ENDING. One is among the users until it is among these.
     late: AtomicU32,
-    /// The loader by which an owner takes batches of its own; 0: it takes none, or is no owner.
+    /// The loader by which an owner takes batches of its own; 0: it takes none, or is not an owner.
     inner: AtomicU64,
     /// There while the place is OPEN, ENDING or CLOSING; zeros before, so that the table takes no
     /// bytes of the archive.
@@ -213,7 +213,7 @@ pub fn attach_token(
 }
 
 /// The owner of a name attaches to itself, as consumer 0.
-#[inline(never)] // as said of `attach_token`
+#[inline(never)] // as `attach_token`
 fn attach_owner(
     os: &'static Os,
     (token, config): (u64, &Config),
@@ -227,8 +227,8 @@ fn attach_owner(
     Ok(())
 }
 
-/// Enters the loader that gives batches to who has this token: of an owner who takes some itself
-/// its own consumer.
+/// Enters the loader that gives batches to the caller with this token. For an owner that takes some
+/// itself it is the owner's own consumer.
 pub fn enter_taker(token: u64) -> Option<Entered> {
     let instance = enter(token)?;
     match instance.place.inner.load(SeqCst) {
@@ -242,7 +242,7 @@ fn place_of(token: u64) -> Option<&'static Place> {
 }
 
 #[cold]
-#[inline(never)] // as said of `warn_of_unloading`
+#[inline(never)] // as `warn_of_unloading`
 fn no_place(why: &mut Why) -> Status {
     fail!(
         why,
@@ -300,7 +300,7 @@ pub fn close_token(token: u64, timeout_ns: u64) -> Result<(), (Status, u32)> {
     let Some(mut instance) = enter(token) else { return Err((Status::Shutdown, 0)) };
     let Entered { number, place, opened, .. } = &instance;
     let (number, place, opened) = (*number, *place, *opened);
-    // What it takes batches by goes first: it may hold some.
+    // Its own consumer is closed first: it may hold batches.
     let inner = place.inner.load(SeqCst);
     if inner != 0
         && let Err((Status::Again, held)) = close_token(inner, timeout_ns)

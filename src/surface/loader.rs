@@ -66,7 +66,7 @@ pub enum Pop<'a> {
     Starved(Why),
     /// Flushed, and every batch popped.
     End,
-    /// Of a consumer: the owner began its stream anew, and drops what was not popped.
+    /// On a consumer: the owner began its stream anew, and dropped batches that were not popped.
     Reset,
 }
 
@@ -119,7 +119,8 @@ impl Loader {
     }
 
     /// Opens a loader whose batches `consumers` processes take, this one not among them unless the
-    /// config says `share_owner`: each attaches by `name`. The config says which of them gets what.
+    /// config has `share_owner`. Each attaches by `name`, and the config has the order in which
+    /// they get batches.
     pub fn open_shared(config: &Config, name: &str, consumers: u32) -> Result<Loader, Failure> {
         Loader::open_shared_on(&SYSTEM, config, name, consumers)
     }
@@ -144,9 +145,9 @@ impl Loader {
     }
 
     /// Attaches to the loader that shares `name`, as consumer `number`, once it is there. Pop,
-    /// batches and tensors, stats and close are as ever; what fills batches is the owner's, and
-    /// INVALID here. Errors: NOT_FOUND after `timeout_ns`, INVALID of a number that another process
-    /// has, of a name of another user; UNSUPPORTED of another version of wavetrain.
+    /// batches and tensors, stats and close are as ever; calls that fill batches are the owner's,
+    /// and INVALID here. Errors: NOT_FOUND after `timeout_ns`, INVALID for a number that another
+    /// process has and for a name of another user; UNSUPPORTED for another version of wavetrain.
     pub fn attach(name: &str, number: u32, timeout_ns: u64) -> Result<Loader, Failure> {
         Loader::attach_on(&SYSTEM, name, number, timeout_ns)
     }

@@ -1,5 +1,5 @@
 /* node.c ARRAY: consumers in other processes. A forked child of a consumer gets SHUTDOWN on its
- * parent's loader, and attaches anew; what fills batches is the owner's.
+ * parent's loader, and attaches anew; calls that fill batches are the owner's.
  */
 #define _GNU_SOURCE
 #include "check.h"

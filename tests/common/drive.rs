@@ -304,7 +304,7 @@ fn pop<'a>(loader: &'a Loader, config: &Config, is_waiting: bool) -> Option<Batc
         Ok(Pop::Again(_)) if !is_waiting => None,
         Ok(Pop::Again(why)) => panic!("again although it may wait: {}", why.as_str()),
         Ok(Pop::Starved(why)) => panic!("starved: {}", why.as_str()),
-        Ok(Pop::End | Pop::Reset) => panic!("the end before all samples came"),
+        Ok(Pop::End | Pop::Reset) => panic!("the end before all samples were popped"),
         Err(failure) => panic!("pop: {failure}"),
     }
 }

@@ -65,7 +65,7 @@ fn a_consumer_with_a_context_has_its_batches_pinned_and_gives_that_up() {
 }
 
 #[test]
-fn memory_that_cannot_be_pinned_is_taken_as_it_is_and_that_is_said() {
+fn memory_that_cannot_be_pinned_is_taken_as_it_is_and_stats_report_it() {
     let Some(simulator) = Simulator::take() else { return };
     let gpu = Gpu::new(&simulator, 0);
     let name = format!("plain.{}", std::process::id());

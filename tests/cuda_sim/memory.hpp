@@ -215,7 +215,7 @@ inline unsigned host_alloc(Context* context, uint64_t bytes, void** result) {
   return kOutOfMemory;
 }
 
-// Memory of somebody else's, which is pinned where it lies: nothing of it is mapped here.
+// Memory of others, which is pinned in its place: nothing of it is mapped here.
 inline unsigned host_register(Context* context, void* first, uint64_t bytes) {
   for (Pinned& block : pinned) {
     if (block.is_used) continue;

@@ -1,5 +1,5 @@
-//! Owners and consumers that are killed at any moment, and before any store into memory that
-//! others see. Processes are forked, each of which has no other thread of the test's.
+//! Owners and consumers that are killed at any moment, and before any store into memory that others
+//! read. Processes are forked, each of which has no other thread of the test's.
 
 use crate::common::alone::alone;
 use crate::common::drive::PATIENCE_NS;
@@ -19,7 +19,7 @@ use wavetrain::status::Status;
 
 /// Consumers of an owner.
 const CONSUMERS: u32 = 3;
-/// How long a survivor may take to hear of a death.
+/// The time in which a survivor is to notice a death.
 const HEARS: Duration = Duration::from_secs(1);
 /// Kills by chance and by number; WAVETRAIN_KILLS asks for more.
 const KILLS: u64 = 48;
@@ -94,7 +94,7 @@ impl Child {
 /// Both ends of a pipe, that to read first.
 fn pipe() -> (fs::File, fs::File) {
     let mut ends = [0; 2];
-    // SAFETY: it writes two descriptors, which are ours.
+    // SAFETY: it writes two descriptors, which no other code has.
     unsafe {
         assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0);
         let [read, write] = ends.map(|end| fs::File::from(OwnedFd::from_raw_fd(end)));
@@ -102,14 +102,14 @@ fn pipe() -> (fs::File, fs::File) {
     }
 }
 
-/// What a consumer tells: its number and a batch.
+/// Writes the report of a consumer: its number and a batch.
 fn tell(pipe: &fs::File, consumer: u32, batch: u64) {
     let line = [u64::from(consumer), batch].map(u64::to_le_bytes).concat();
     let mut pipe = pipe;
     pipe.write_all(&line).unwrap();
 }
 
-/// What all have told, once all ends to write are closed.
+/// The reports of all, once all ends to write are closed.
 fn told(mut pipe: fs::File) -> Vec<(u64, u64)> {
     let mut bytes = Vec::new();
     pipe.read_to_end(&mut bytes).unwrap();
@@ -126,11 +126,11 @@ type Flags = [AtomicBool; CONSUMERS as usize];
 fn flags() -> &'static Flags {
     let (access, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping of zeros, which stays; of atomics zeros are a value.
+    // SAFETY: a new mapping of zeros, which stays; zeros are a value of atomics.
     unsafe { &*libc::mmap(std::ptr::null_mut(), 4096, access, flags, -1, 0).cast() }
 }
 
-/// Pops and checks until the owner is gone, or the stream has ended.
+/// Pops and checks until the owner has ended, or the stream.
 fn consume(os: &'static Os, name: &str, number: u32, pipe: &fs::File, attached: &Flags) {
     let consumer = match Loader::attach_on(os, name, number, ATTACH.as_nanos() as u64) {
         Ok(consumer) => consumer,
@@ -156,7 +156,7 @@ fn consume(os: &'static Os, name: &str, number: u32, pipe: &fs::File, attached: 
     consumer.close(PATIENCE_NS).unwrap();
 }
 
-/// Pushes until it is killed, or a consumer tells it to stop by closing.
+/// Pushes until it is killed, or all batches are taken.
 fn own(os: &'static Os, name: &str, cube: &Path, order: u32, batches: u64, pipe: &fs::File) {
     let config = Config {
         share_order: order,
@@ -173,12 +173,12 @@ fn own(os: &'static Os, name: &str, cube: &Path, order: u32, batches: u64, pipe:
     owner.close(PATIENCE_NS).unwrap();
 }
 
-/// No batch twice, but with SHARE_ALL, where none is twice with one consumer.
+/// No batch is given twice; with SHARE_ALL none is given twice to one consumer.
 fn check_told(told: &[(u64, u64)], order: u32) {
     let mut seen = BTreeSet::new();
     for (consumer, batch) in told.iter().filter(|(consumer, _)| *consumer < u64::from(CONSUMERS)) {
         let by = if order == SHARE_ALL { *consumer } else { 0 };
-        assert!(seen.insert((by, *batch)), "batch {batch} comes twice, the last to {consumer}");
+        assert!(seen.insert((by, *batch)), "batch {batch} is given twice, last to {consumer}");
         let is_mine = order != SHARE_ROUND || batch % u64::from(CONSUMERS) == *consumer;
         assert!(is_mine, "batch {batch} is not consumer {consumer}'s");
     }
@@ -193,14 +193,14 @@ fn mix(number: u64) -> u64 {
 
 const ORDERS: [u32; 3] = [SHARE_ROUND, SHARE_FIRST, SHARE_ALL];
 
-/// Who is killed.
+/// The process that is killed.
 #[derive(Clone, Copy, PartialEq)]
 enum Victim {
     Owner,
     Consumer(u32),
 }
 
-/// One death, at a moment or before a store, and what it means for the others.
+/// One death, at a moment or before a store, and its effect on the others.
 fn one_death(cube: &Path, name: &str, kill_number: u64) {
     let chance = mix(kill_number);
     let order = ORDERS[(kill_number % 3) as usize];
@@ -235,7 +235,7 @@ fn one_death(cube: &Path, name: &str, kill_number: u64) {
         kill(process.0);
     }
     let status = process.end(Duration::from_secs(20));
-    // One that was done before its turn came has ended by itself.
+    // A victim that was done before that has ended by itself.
     assert!(status == 256 + libc::SIGKILL || status == 0, "the victim: {status}");
     let is_dead = status != 0;
     // All others end by themselves: consumers of a dead owner at once.
@@ -260,11 +260,11 @@ fn one_death(cube: &Path, name: &str, kill_number: u64) {
     }
     assert_eq!(owner_status, 0, "the owner after {kill_number}");
     let lost = told.iter().find(|(who, _)| *who == u64::from(u32::MAX)).map(|(_, lost)| *lost);
-    let lost = lost.expect("the owner tells what was lost");
+    let lost = lost.expect("the owner reports its lost batches");
     let got = |number: u64| told.iter().filter(|(who, _)| *who == number).count() as u64;
     let all: u64 = (0..u64::from(CONSUMERS)).map(got).sum();
     let due = if order == SHARE_ALL { batches * u64::from(CONSUMERS) } else { batches };
-    // A batch that its consumer told of before it could give it back is counted as well.
+    // A batch that its consumer reported, and could not give back, is counted twice.
     assert!(all + lost >= due.min(all + lost) && all <= due, "{all} and {lost} of {due}");
     if order != SHARE_ALL {
         assert!(all + lost >= batches && all + lost <= batches + 3, "{all} + {lost} of {batches}");
@@ -329,7 +329,7 @@ fn a_lost_consumer_ends_the_stream_for_all_until_a_reset() {
         let again = attach(&name, 1);
         push(&owner, &cube, 0..8);
         owner.flush().unwrap();
-        // What was lost is not given to who comes later.
+        // Lost batches are not given to a consumer that attaches later.
         assert_eq!(next(&again), Got::Batch(1, vec![2, 3]));
         assert_eq!(next(&other), Got::Batch(0, vec![0, 1]));
         let _ = read.as_raw_fd();

@@ -1,5 +1,5 @@
-//! One loader for the processes of a node: what consumers get, in which order, and what anybody's
-//! death means for the others.
+//! One loader for the processes of a node: the batches that consumers get, their order, and the
+//! effect of a death on the others.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,5 @@
-//! What is refused, with a text that names the fix; who may attach; what memory is asked for.
+//! Refusals, with a text that names the fix; the processes that may attach; the memory that is
+//! asked for.
 
 use crate::common::alone::alone;
 use crate::common::drive::PATIENCE_NS;
@@ -14,7 +15,7 @@ use wavetrain::os::{Errno, Os, SYSTEM};
 use wavetrain::status::Status;
 use wavetrain::surface::c::*;
 
-/// Status and text of what did not open.
+/// Status and text of a loader that did not open.
 fn refused(opened: Result<Loader, Failure>) -> (Status, String) {
     match opened {
         Ok(_) => panic!("it opened"),
@@ -29,7 +30,7 @@ fn is_refused(config: &Config, name: &str, consumers: u32, status: Status, parts
 }
 
 #[test]
-fn what_cannot_be_shared_is_refused_with_the_fix() {
+fn configs_that_cannot_be_shared_are_refused_with_the_fix() {
     let name = own_name("refused");
     let base = config();
     use Status::{Invalid, Unsupported};
@@ -62,7 +63,7 @@ fn what_cannot_be_shared_is_refused_with_the_fix() {
 }
 
 #[test]
-fn auto_takes_the_host_and_says_why() {
+fn auto_takes_the_host_and_reports_why() {
     let config = Config { backend: BACKEND_AUTO, ..config() };
     let owner = Loader::open_shared(&config, &own_name("auto"), 1).unwrap();
     let stats = owner.stats().unwrap();
@@ -96,7 +97,7 @@ fn a_name_and_a_number_in_use_are_refused_with_the_process_that_has_them() {
         let (status, text) = refused(Loader::attach(name, 2, 0));
         assert!(status == Status::Invalid && text.contains("there are 2"), "{text}");
         close(first);
-        // A number is free once its consumer has closed, which the owner hears a moment later.
+        // A number is free once its consumer has closed, which the owner notices a moment later.
         let start = Instant::now();
         let again = loop {
             match Loader::attach(name, 1, 0) {
@@ -133,7 +134,7 @@ fn memory_that_is_short_is_refused_with_both_numbers_before_a_page_is_taken() {
 }
 
 #[test]
-fn the_bill_has_what_is_shared_and_slots_are_derived() {
+fn the_bill_has_the_shared_bytes_and_slots_are_derived() {
     for (consumers, slots) in [(1, 3), (4, 9), (31, 63), (40, 64)] {
         let share_name = ShareName::from_static(c"bill");
         let need = |n_batch_slots| {
@@ -149,7 +150,7 @@ fn the_bill_has_what_is_shared_and_slots_are_derived() {
 }
 
 #[test]
-fn what_fills_batches_is_the_owners() {
+fn calls_that_fill_batches_are_the_owners() {
     let (cube, name) = (cube("owners"), own_name("owners"));
     let owner = Loader::open_shared(&config(), &name, 1).unwrap();
     let consumer = attach(&name, 0);
@@ -177,8 +178,7 @@ fn what_fills_batches_is_the_owners() {
     // SAFETY: it is refused.
     let lent = unsafe { owner.lend(&[(memory.as_mut_ptr(), 4096)], None, 0) };
     assert_eq!(lent.unwrap_err().status, Status::Invalid);
-    // The owner reads boxes beside its stream.
-    // SAFETY: the memory is this test's.
+    // The owner may read boxes, apart from its stream. SAFETY: the memory is this test's.
     unsafe { owner.read_into(&part, (memory.as_mut_ptr(), 4096), None, PATIENCE_NS) }.unwrap();
     [consumer, owner].into_iter().for_each(close);
 }
@@ -207,7 +207,7 @@ fn a_consumer_that_does_not_attach_in_time_is_lost_and_named() {
 }
 
 #[test]
-fn batches_for_all_are_read_only_and_say_so() {
+fn batches_for_all_are_read_only_and_have_the_flag() {
     let (cube, name) = (cube("read-only"), own_name("read-only"));
     for (order, flags, legacy) in
         [(SHARE_ALL, 1, Status::Unsupported), (SHARE_ROUND, 0, Status::Ok)]

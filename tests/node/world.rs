@@ -43,7 +43,7 @@ pub fn config() -> Config {
     config
 }
 
-/// Where the box of a sample begins.
+/// The start of the box of a sample.
 pub fn place(tag: u64) -> [i64; 3] {
     let most = [14, 11, 0];
     [0, 1, 2].map(|axis| (tag.wrapping_mul([7, 5, 3][axis]) % (most[axis] + 1)) as i64)
@@ -82,7 +82,7 @@ pub fn check(batch: &Batch<'_>) -> (u64, Vec<u64>) {
     (batch.batch_id(), batch.tags().to_vec())
 }
 
-/// What a consumer got.
+/// The entry that a consumer got.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Got {
     Batch(u64, Vec<u64>),
@@ -122,7 +122,7 @@ pub fn attach(name: &str, number: u32) -> Loader {
     Loader::attach(name, number, PATIENCE_NS).unwrap()
 }
 
-/// Closes, which nothing stands in the way of.
+/// Closes a loader without held batches.
 pub fn close(loader: Loader) {
     loader.close(PATIENCE_NS).unwrap();
 }

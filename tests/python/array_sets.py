@@ -47,14 +47,14 @@ class Numbers(Pairs):
 
 
 class Pids(Pairs):
-    """Which process reads each sample."""
+    """The process that reads each sample."""
 
     def __getitem__(self, index):
         return index, os.getpid()
 
 
 class Drawn(Pairs):
-    """Draws from generators that nobody has seeded in the data set."""
+    """Draws from generators that the data set does not seed."""
 
     def __getitem__(self, index):
         return index, random.random(), numpy.random.rand(3), numpy.random.randint(1 << 30)
@@ -132,7 +132,7 @@ class Pictures(Pairs):
 
 
 class Cells(Pairs):
-    """Requests of boxes, and nothing in the code of the class says so."""
+    """Requests of boxes, although the code of the class does not name them."""
 
     def __init__(self, make, count=COUNT):
         super().__init__(count)

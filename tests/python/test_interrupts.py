@@ -189,12 +189,12 @@ def test_ctrl_c_is_heard_in(fact, cube):
     if "fsspec" in fact:
         pytest.importorskip("fsspec", reason="there is no fsspec here")
     done = run_program(PRELUDE + textwrap.dedent(FACTS[fact]), cube, timeout=40)
-    # Python itself reports an interrupt at the entry of a finalizer, and goes on.
+    # Python itself reports an interrupt at the entry of a finalizer, and continues.
     finalizer = re.compile(
         r"Exception ignored .*<function \w+\.__del__ .*\n"
         r"Traceback .*\n(?:\s.*\n|\n)*KeyboardInterrupt.*\n\n?"
     )
-    # An interrupt after a call may have it made twice, which is harmless and is said.
+    # An interrupt after a call may have it made twice, which is harmless and reported.
     meant = re.compile(r"close: reads, calls|release: batch \S+ is not held")
     lines = finalizer.sub("", done.stderr).splitlines()
     complaints = [line for line in lines if not meant.match(line)]

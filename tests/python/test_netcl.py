@@ -91,7 +91,7 @@ def test_a_ring_that_is_closed_is_gone_and_arrays_of_it_are_not(ring):
     assert (x == 3).all() and (y == 4).all()
     with pytest.raises(ValueError, match="the ring is closed"):
         ring.slot_copy(0)
-    with pytest.raises(ValueError, match="the ring is gone"):
+    with pytest.raises(ValueError, match="the ring is closed, or of another user"):
         worker_write_to_shm(info, 0, [numpy.zeros((2, 3))], [1])
     with pytest.raises(TypeError, match="dtype must be one of numbers"):
         SharedBatchRingBuffer([((4,), object)])

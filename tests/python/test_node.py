@@ -65,7 +65,7 @@ def attach(name):
 
 
 def tags(batch):
-    """Of a batch, whose samples are those of its tags; it is given back."""
+    """The tags of a batch, whose samples are checked; it is given back."""
     with batch:
         found = batch.info.tags
         numpy.testing.assert_array_equal(batch.numpy(), ROWS[[*found]])
@@ -73,12 +73,12 @@ def tags(batch):
 
 
 def taken(consumer):
-    """What is left of an epoch."""
+    """The tags that are left of an epoch."""
     return [tag for batch in consumer for tag in tags(batch)]
 
 
 def take_into(results, name, number):
-    """What a process that multiprocessing starts does."""
+    """The work of a process that multiprocessing starts."""
     with wavetrain.attach(name, number) as consumer:
         results.put((number, [taken(consumer) for _ in range(2)]))
 
@@ -92,7 +92,7 @@ with wavetrain.attach(sys.argv[1], int(sys.argv[2])) as consumer:
 
 
 def started(program, *arguments):
-    """A process of a program that is no child of multiprocessing."""
+    """A process that is not a child of multiprocessing."""
     return subprocess.Popen(
         [sys.executable, "-X", "dev", "-W", "error", "-c", textwrap.dedent(program)]
         + [str(argument) for argument in arguments],
@@ -140,7 +140,7 @@ def test_whoever_pops_first_gets_the_next_batch(serve, attach):
 
 
 def taken_by_both(owner, idle, busy):
-    """One takes all batches but those that the other has, which pops once they are over."""
+    """One takes all batches but those of the other, which pops once the epoch is over."""
     owner.flush()
     found = []
     thread = threading.Thread(target=lambda: found.extend(taken(idle)))
@@ -576,7 +576,7 @@ class Images(Rows):
 
 
 class Tables(Rows):
-    """The same, which answers for many."""
+    """The same, with many items at a time."""
 
     def boxes(self, indices):
         begins = [[index, 0, 0] for index in indices]
@@ -607,7 +607,7 @@ print((seen, state))
 
 
 def ranks(given, nodes=1, count=4, program=RANK, **environ):
-    """What the ranks print of a job."""
+    """The lines that the ranks of a job print."""
     run = {"MASTER_PORT": str(os.getpid()), "MASTER_ADDR": given + str(nodes), **environ}
     processes = []
     for rank in range(nodes * count):

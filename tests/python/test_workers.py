@@ -1,5 +1,5 @@
-"""Worker processes read data sets of arrays: what they return comes out, in order, whatever happens
-to them, and nothing of them is left.
+"""Worker processes read data sets of arrays: batches have the arrays that they return, in order,
+even if workers die, and nothing of them is left.
 
 This file is over 500 lines because each of these facts is about the same few processes.
 """
@@ -91,7 +91,7 @@ def config(**changes):
 
 
 def numbers(batches, count=None):
-    """The last field of the batches that come, as one list."""
+    """The last field of all batches, as one list."""
     found = []
     for batch in itertools.islice(batches, count):
         with batch:
@@ -99,7 +99,7 @@ def numbers(batches, count=None):
     return found
 
 
-# ---- What comes out -----------------------------------------------------------------------------
+# ---- Batches ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("workers", [0, 1, 3])
@@ -273,11 +273,11 @@ def test_ranks_get_shares_that_are_the_whole_epoch_and_what_pads_is_said(loader)
     assert sorted(found) == [*range(COUNT)]
 
 
-# ---- What fails ---------------------------------------------------------------------------------
+# ---- Failures -----------------------------------------------------------------------------------
 
 WHY = {
     "raise": r"KeyError: 'no such cell'",
-    "stop": "StopIteration, which is no sample",
+    "stop": "StopIteration, which is not a sample",
     "exit": "SystemExit: 3",
     "kill": "worker process [0-9]+ was killed by signal 9 while it made this sample",
     "leave": "worker process [0-9]+ ended with exit code 5 while it made this sample",
@@ -369,7 +369,7 @@ def test_the_time_in_which_the_program_was_stopped_is_not_a_workers(tmp_path):
 
 def test_a_first_sample_that_fails_is_an_error_without_a_config_and_a_status_with_one(loader):
     with pytest.raises(
-        RuntimeError, match=r"dataset\[0\], whose fields .*: KeyError: .no such cell"
+        RuntimeError, match=r"dataset\[0\], which gives .* fields, .*: KeyError: .no such cell"
     ):
         loader(Bad({0: "raise"}))
     made = loader(Bad({0: "kill"}), None, config=config(on_error="skip"))
@@ -453,7 +453,7 @@ def test_a_fork_comes_before_a_pipeline_is_open_and_is_replaced_behind_it(loader
         worker_timeout_s=2,
     )
     assert [n for n in numbers(made) if n >= 0] == [*{*range(COUNT)} - {9, 30}]
-    with pytest.raises(RuntimeError, match="must come before a pipeline is open"):
+    with pytest.raises(RuntimeError, match="without open pipelines"):
         loader(worker_start="fork")
 
 
@@ -531,7 +531,7 @@ with wavetrain.DataLoader(Sleepers(folder), 4, num_workers=2, worker_start=start
 
 
 def until(what):
-    """Waits for it; how long does not matter, but not for ever."""
+    """Waits for it, for 30 s at most."""
     limit = time.monotonic() + 30
     while not what():
         assert time.monotonic() < limit, "it did not happen in 30 s"
@@ -543,7 +543,7 @@ def is_gone(pid):
         os.kill(int(pid), 0)
     except ProcessLookupError:
         return True
-    # A zombie that the first process of a container does not wait for.
+    # It may be a zombie that the first process of a container does not wait for.
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
@@ -599,7 +599,7 @@ def test_a_fork_of_the_program_has_no_workers_and_ends_none():
     program = """
     import os, sys, warnings, wavetrain
     from array_sets import Pairs
-    warnings.simplefilter("ignore", DeprecationWarning)  # of fork, where there are threads
+    warnings.simplefilter("ignore", DeprecationWarning)  # of a fork with threads
     made = wavetrain.DataLoader(Pairs(), 8, num_workers=2)
     batches = iter(made)
     next(batches).release()

@@ -1,5 +1,5 @@
-//! `wavetrain bench --share`: one loader and the processes that take its batches. What comes is
-//! that of a private bench, each order deals as it says, and a process that ends is named.
+//! `wavetrain bench --share`: one loader and the processes that take its batches. The batches are
+//! those of a private bench, each order deals as documented, and a process that ends is named.
 
 use serde_json::{Value, json};
 use std::fs;
@@ -120,7 +120,7 @@ fn options_that_do_not_fit_are_refused_with_the_way_out() {
 }
 
 #[test]
-fn a_consumer_without_an_owner_says_so() {
+fn a_consumer_without_an_owner_fails_with_the_name() {
     let (_, name) = list("alone");
     let attach = ["--attach", &name, "--consumer", "0", "--attach-timeout-ns", "0"];
     let output = tool(&attach).output().unwrap();

@@ -1,4 +1,4 @@
-//! Slots in memory that processes share: what lies where, and who writes which part of it.
+//! Slots in memory that processes share: the place of each part, and its one writer.
 //!
 //! ```text
 //!  records, which the owner alone writes           a page of each consumer   samples
@@ -6,13 +6,14 @@
 //!                                                  released, by slot
 //! ```
 //!
-//! In: numbers. Out: numbers; there is no address among them, so each process may have the memory
-//! elsewhere. A list is what a consumer gets: batches, the end, errors and resets, each with its
-//! number, which is never given twice. A consumer takes the next entry by raising `taken`, and
-//! gives a batch back by writing the entry's number into the slot's place of its page. Whatever a
-//! consumer writes there is looked at as a number that may be wrong.
+//! In: numbers. Out: numbers. There is no address among them, so each process may map the memory at
+//! another address. A consumer gets one list: batches, the end, errors and resets, each with its
+//! number, which is never given twice. A consumer takes the next entry by raising `taken`. It gives
+//! a batch back by writing 1 + the entry's number into the slot's place of its page. The owner
+//! checks each number that a consumer writes.
 //!
-//! Invariant: an entry is complete before `tail` counts it, and stays until `taken` has passed it.
+//! Invariant: an entry is complete before `tail` is raised past it, and stays until `taken` has
+//! passed it.
 
 mod page;
 mod records;

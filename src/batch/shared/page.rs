@@ -1,4 +1,4 @@
-//! What a consumer writes, and the owner reads.
+//! The page that a consumer writes, and the owner reads.
 //!
 //! In: entries that are taken, batches that are given back. Out: numbers that the owner checks: a
 //! consumer may write anything.
@@ -28,10 +28,10 @@ struct Words {
 
 const_assert!(size_of::<Words>() as u64 <= PAGE_BYTES);
 
-/// How many entries of a list a consumer has taken, as its page says.
+/// The entries of a list that a consumer has taken, as its page has them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken {
-    /// So many.
+    /// This many.
     Entries(u64),
     /// A number that no consumer of this library writes.
     Nonsense,
@@ -62,7 +62,7 @@ impl Page {
     }
 
     fn words(&self) -> &Words {
-        // SAFETY: the page is there and aligned; of atomics any bytes are a value.
+        // SAFETY: the page is there and aligned; any bytes are a value of an atomic.
         unsafe { &*self.place.as_ptr().cast() }
     }
 
@@ -71,7 +71,7 @@ impl Page {
         write()
     }
 
-    /// The entries before `first` are nothing of this page's.
+    /// Begins the page at entry `first` of the list.
     pub fn begin(&self, first: u64) {
         self.store(|| self.words().taken.store(first, SeqCst));
     }
@@ -81,14 +81,14 @@ impl Page {
         self.words().taken.load(SeqCst)
     }
 
-    /// Entries from `number` on, up to `limit`, are no more to be taken: by their consumer, which
-    /// takes one at a time, or by the owner, which takes them back. Whether nobody else was first.
+    /// Raises `taken` from `number` to `limit`: the consumer does so to take one entry, the owner
+    /// to take entries back. False: another call was first.
     pub fn pass(&self, number: u64, limit: u64) -> bool {
         let words = self.words();
         self.store(|| words.taken.compare_exchange(number, limit, SeqCst, SeqCst).is_ok())
     }
 
-    /// What the page says of a list that had `least` entries taken before, of `tail`.
+    /// The entries that are taken, if there are from `least`, as before, to `tail` of them.
     pub fn taken(&self, least: u64, tail: u64) -> Taken {
         match self.next() {
             taken if taken < least || taken > tail => Taken::Nonsense,
@@ -102,12 +102,12 @@ impl Page {
         self.store(|| word.store(number + 1, SeqCst));
     }
 
-    /// Whether it was.
+    /// Whether the batch of an entry was given back.
     pub fn has_released(&self, slot: u32, number: u64) -> bool {
         self.words().released[slot as usize % SLOTS_MAX].load(SeqCst) == number + 1
     }
 
-    /// A call goes to sleep on the list's word, or is awake again.
+    /// A call begins to sleep on the list's word, or is awake again.
     pub fn set_waiting(&self, waits: bool) {
         let waiting = &self.words().waiting;
         self.store(|| match waits {

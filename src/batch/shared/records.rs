@@ -1,8 +1,8 @@
-//! What the owner writes, and consumers read.
+//! The records that the owner writes, and consumers read.
 //!
-//! In: batches and ends of the owner's stream. Out: the entries of lists, the same for all who look
-//! at them. Invariant: a reader who raised `taken` from an entry's number on has read that entry
-//! whole, because the owner writes over it only once `taken` has passed it.
+//! In: batches and ends of the owner's stream. Out: the entries of lists, the same for each reader.
+//! Invariant: a reader that raised `taken` from an entry's number has read that entry whole,
+//! because the owner writes over it only after `taken` has passed it.
 
 use crate::base::abi::{Blank, FieldSpec};
 use crate::base::arena::{Region, Table};
@@ -14,22 +14,22 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use static_assertions::const_assert;
 
-/// "wavetrn" and a byte that is no text.
+/// "wavetrn" and a byte that is not text.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"wavetrn\x01");
 /// Changes with the meaning of anything here.
 pub const LAYOUT: u32 = 1;
 /// Entries of a list that are kept: all slots, and as many ends, errors and resets.
 pub const ENTRIES: u64 = 128;
 
-/// The order in which batches go to consumers.
+/// The order in which consumers get batches.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// Batch k goes to consumer k modulo their number.
+    /// Batch k is for consumer k modulo their number.
     Round,
-    /// A batch goes to whoever pops first.
+    /// A batch is for the consumer that pops first.
     First,
-    /// Each batch goes to all.
+    /// Each batch is for all.
     All,
 }
 
@@ -40,7 +40,7 @@ impl Order {
     }
 }
 
-/// What does not change while a name is shared. The first bytes of the records.
+/// Facts that do not change while a name is shared. They are the first bytes of the records.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Facts {
@@ -62,7 +62,7 @@ pub struct Facts {
     pub digest: u32,
     /// Always 0.
     pub reserved: u32,
-    /// How long a pop waits that does not say.
+    /// The longest wait of a pop that has no limit of its own.
     pub pop_timeout_ns: u64,
     /// Bytes of the rows of all slots.
     pub rows_bytes: u64,
@@ -97,7 +97,7 @@ impl Facts {
 /// Words of a failure: status and sample, tag, batch, lengths, chunk, text.
 const FAILURE_WORDS: usize = 4 + 16 + ERROR_TEXT_BYTES / 8;
 
-/// What changes as the owner goes on, apart from lists.
+/// State of the owner that changes, apart from lists.
 #[repr(C)]
 struct Live {
     /// 1: the owner's loader is closed.
@@ -124,14 +124,14 @@ struct Head {
 #[repr(C)]
 struct Entry {
     number: AtomicU64,
-    /// The kind; of a batch its slot and its place, 16 bits each.
+    /// The kind; for a batch also its slot and its place, 16 bits each.
     what: AtomicU64,
     batch_id: AtomicU64,
     /// Samples, and above them those that failed.
     counts: AtomicU64,
 }
 
-/// What an entry tells a consumer.
+/// The meaning of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
     /// A batch.
@@ -217,7 +217,7 @@ impl Records {
         unsafe { core::mem::transmute::<[u64; FACTS_WORDS], Facts>(words) }
     }
 
-    /// Writes the facts, before anybody looks.
+    /// Writes the facts, before a consumer reads them.
     pub fn write_facts(&self, facts: &Facts) {
         // SAFETY: the owner alone has the page yet.
         unsafe { core::ptr::copy_nonoverlapping(facts, self.place.as_ptr().cast(), 1) }
@@ -225,8 +225,8 @@ impl Records {
 
     fn live(&self) -> &Live {
         let part = self.place.part(LIVE_AT, size_of::<Live>() as u64);
-        // SAFETY: the part lies in the mapping, which is aligned to pages; of atomics any bytes are
-        // a value.
+        // SAFETY: the part lies in the mapping, which is aligned to pages; any bytes are a value of
+        // an atomic.
         unsafe { &*part.as_ptr().cast() }
     }
 
@@ -250,7 +250,8 @@ impl Records {
     /// The rows of all slots.
     pub fn rows(&self) -> Table<u64> {
         let part = self.place.part(self.sizes.rows_at(), self.sizes.rows_bytes);
-        // SAFETY: they lie in the mapping; who writes which row says the protocol of slots.
+        // SAFETY: they lie in the mapping; by the protocol of slots each row has one writer at a
+        // time.
         unsafe { Table::over(part) }
     }
 
@@ -289,12 +290,12 @@ impl Records {
         &self.head(consumer).signal
     }
 
-    /// Changes the word, so that a consumer who is about to sleep looks once more.
+    /// Changes the word, so that a consumer that is about to sleep looks once more.
     pub fn touch(&self, consumer: u32) {
         self.store(|| self.head(consumer).signal.fetch_add(1, SeqCst));
     }
 
-    /// Entry `number` of a list. None: it is another by now, or no entry.
+    /// Entry `number` of a list. None: another entry is there by now, or none.
     pub fn read(&self, consumer: u32, number: u64) -> Option<What> {
         let entry = self.entry(consumer, number);
         if entry.number.load(Relaxed) != number {
@@ -331,7 +332,7 @@ impl Records {
         self.live().sleeps.load(SeqCst) != 0
     }
 
-    /// The owner goes to sleep, or is awake.
+    /// The owner begins to sleep, or is awake again.
     pub fn set_owner_sleeps(&self, sleeps: bool) {
         self.store(|| self.live().sleeps.store(u32::from(sleeps), SeqCst));
     }
@@ -341,7 +342,7 @@ impl Records {
         self.live().attached.load(SeqCst)
     }
 
-    /// Notes who is.
+    /// Notes the consumers that are attached.
     pub fn set_attached(&self, attached: u64) {
         self.store(|| self.live().attached.store(attached, SeqCst));
     }
@@ -386,7 +387,7 @@ impl Records {
             to.copy_from_slice(&from.to_le_bytes());
         }
         let bytes = ((words[3] >> 32) as usize).min(ERROR_TEXT_BYTES);
-        let text = core::str::from_utf8(&text[..bytes]).unwrap_or("the owner's text is no text");
+        let text = core::str::from_utf8(&text[..bytes]).unwrap_or("the owner's text is not UTF-8");
         failure.text.write_line(format_args!("{text}"));
         Some(failure)
     }

@@ -6,7 +6,7 @@ use crate::batch::received::Received;
 fn region(bytes: u64) -> Region {
     let words = std::vec![0u64; (bytes as usize + 4096) / 8].leak();
     let start = words.as_ptr().cast::<u8>().align_offset(4096) as u64;
-    // SAFETY: the words are leaked, and nobody else uses them.
+    // SAFETY: the words are leaked, and nothing else uses them.
     let all = unsafe { Region::over(core::ptr::NonNull::from(&mut *words).cast(), bytes + 4096) };
     all.part(start, bytes)
 }
@@ -63,7 +63,7 @@ fn rows_and_lists_of_all_consumers_lie_apart() {
 }
 
 #[test]
-fn a_failure_comes_out_as_it_went_in() {
+fn a_failure_is_read_as_it_was_written() {
     let records = records(1, 0);
     let long = "ä".repeat(400);
     for text in ["", "short", &long] {

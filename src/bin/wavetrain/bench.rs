@@ -30,7 +30,7 @@ use wavetrain::loader::{self, Batch, Failure, Loader};
 
 /// One replay of the list.
 pub struct Repeat {
-    /// Samples that came.
+    /// Samples that were popped.
     pub samples: u64,
     /// Those of them that failed, and those that push refused.
     pub failed: u64,
@@ -38,13 +38,13 @@ pub struct Repeat {
     pub seconds: f64,
     /// First push to first pop.
     pub first_batch_seconds: f64,
-    /// Of all threads.
+    /// CPU time of all threads.
     pub cpu_seconds: f64,
-    /// Of each batch, those of its fields.
+    /// By batch, the checksums of its fields.
     pub crcs: Vec<Vec<u32>>,
-    /// Of each field, where they are asked for.
+    /// By field, if they are asked for.
     pub sums: Vec<u64>,
-    /// Of each sample, where they are asked for.
+    /// By sample, if they are asked for.
     pub digests: Digests,
     /// The library's figures.
     pub stats: Stats,
@@ -344,7 +344,7 @@ fn table(figures: &Value, stats: &Stats, fields: &[String]) -> String {
     text
 }
 
-/// The end of a table: the cache, the stages, and what batches can be compared by.
+/// The end of a table: the cache, the stages, and the values by which batches are compared.
 pub fn stages_and_checks(figures: &Value, stats: &Stats, fields: &[String]) -> String {
     let mut text = String::new();
     if let Some(cache) = figures["chunk_cache"].as_object() {

@@ -116,7 +116,7 @@ pub trait List {
     /// Its tag.
     fn tag(item: &Self::Item<'_>) -> u64;
 
-    /// Pushes what fits in time; how many, and what is wrong with the next.
+    /// Pushes the samples that fit in time; their number, and the failure of the next.
     fn push(
         loader: &Loader,
         items: &[Self::Item<'_>],

@@ -390,8 +390,9 @@ mod tests {
     #[test]
     fn every_config_field_has_a_flag() {
         // `crop` and `bench` take the table of fields from a file. Fields after `map_uncompressed`
-        // are not built yet, but for those that follow here, and `lent_slots` and what names those
-        // who share: the tool lends nothing, and bench has words of its own for them.
+        // are not built yet, but for those that follow here, `lent_slots`, and the name and the
+        // number of consumers: the tool lends nothing, and bench has flags of its own for the
+        // others.
         let without = |name: &str| {
             name.starts_with("reserved")
                 || ["struct_size", "consumer_stream", "fields"].contains(&name)

@@ -449,7 +449,7 @@ pub unsafe extern "C" fn wavetrain_last_error(loader: u64, error: *mut Error) ->
         // SAFETY: the error is NULL or as the header says.
         return unsafe { told(error, &Failure::shutdown()) };
     };
-    // An owner that takes batches itself has failed where it takes them.
+    // An owner that takes batches itself may have failed as its consumer 0.
     let of_taker = || enter_taker(loader).and_then(|taker| taker.last_error());
     let failure = instance.last_error().or_else(of_taker);
     let failure = failure.unwrap_or_else(|| Failure::new(Status::Ok));

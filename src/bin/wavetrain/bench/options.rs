@@ -72,7 +72,7 @@ Config (sizes take suffixes: 64MiB, 4k):
 pub struct Options {
     /// The config.
     pub flags: ConfigFlags,
-    /// What is about sharing.
+    /// The options about sharing.
     pub asked: shared::Asked,
     /// How often the list is replayed.
     pub repeat: u32,

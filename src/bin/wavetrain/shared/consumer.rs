@@ -1,4 +1,4 @@
-//! A consumer: attaches by name, takes batches, and writes what it took.
+//! A consumer: attaches by name, takes batches, and writes figures of them.
 //!
 //! In: the batches of an owner. Out: with JSON a line once it is attached, one at each END, one for
 //! a failure; else a line for people at each END.
@@ -16,7 +16,7 @@ use wavetrain::loops::digest::mix;
 pub struct Consumer {
     /// The name of the loader.
     pub name: String,
-    /// Which it is.
+    /// Its number.
     pub number: u32,
     /// ENDs that it takes.
     pub repeat: u32,
@@ -31,7 +31,7 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// Attaches, takes what there is, and prints figures at each END.
+    /// Attaches, takes batches, and prints figures at each END.
     pub fn run(&self) -> Outcome<()> {
         let Err(fault) = self.take_all() else { return Ok(()) };
         if !self.json {
@@ -99,16 +99,16 @@ impl Consumer {
     }
 }
 
-/// What a consumer took since the last END.
+/// The batches that a consumer took since the last END.
 #[derive(Default)]
 struct Tally {
     batches: u64,
     samples: u64,
     failed: u64,
     first: Option<f64>,
-    /// Of each batch its number, and the checksums of its fields.
+    /// For each batch its number, and the checksums of its fields.
     crcs: Vec<(u64, Vec<u32>)>,
-    /// Of each field the sum of mix(position in the list, digest).
+    /// For each field the sum of mix(position in the list, digest).
     sums: Vec<u64>,
 }
 

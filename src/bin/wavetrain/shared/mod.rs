@@ -2,7 +2,7 @@
 //!
 //! The owner starts a process of this program for each consumer and pushes the list. A consumer
 //! writes a line of JSON to its standard output once it is attached, and one at each END; the owner
-//! reads them, adds them up, and checks that nothing was lost or came twice.
+//! reads them, adds them up, and checks that no batch is missing or was taken twice.
 
 mod consumer;
 mod processes;
@@ -179,7 +179,7 @@ struct Streamed {
     stats: Stats,
 }
 
-/// Pushes all and waits until consumers took it.
+/// Pushes all samples and waits until consumers took them.
 fn stream<L: List>(loader: &Loader, options: &Options, list: &L) -> Result<Streamed, Stop> {
     const PUSH_MAX: usize = 1024;
     let config = &options.flags.config;
@@ -225,7 +225,7 @@ fn stream<L: List>(loader: &Loader, options: &Options, list: &L) -> Result<Strea
     Ok(Streamed { refused, seconds, cpu_seconds, stats: loader.stats()? })
 }
 
-/// Waits as long as something moves.
+/// Waits as long as the loader makes progress.
 struct Patience<'l> {
     loader: &'l Loader,
     timeout_ns: u64,

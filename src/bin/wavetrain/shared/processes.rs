@@ -1,6 +1,7 @@
 //! The processes of an owner: started, read line by line, and ended with it.
 //!
-//! In: how many there are. Out: what each took up to an END, or why it ended before that.
+//! In: the number of consumers. Out: the figures of each at an END, or the reason of its end before
+//! that.
 
 use crate::bench::Options;
 use crate::fault::{Fault, Outcome};
@@ -29,8 +30,8 @@ fn end_consumers() {
     });
 }
 
-/// The same before a signal ends the owner, which learns nothing of it and prints no failure: its
-/// main thread waits for the lock of the processes until the signal ends it.
+/// The same before a signal ends the owner, which is not to notice it and print a failure: its main
+/// thread waits for the lock of the processes until the signal ends it.
 pub fn end_for_signal() {
     let mut children = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     for child in children.iter_mut() {
@@ -43,7 +44,7 @@ pub fn end_for_signal() {
 /// The consumers of an owner.
 pub struct Consumers {
     lines: Vec<Lines<BufReader<ChildStdout>>>,
-    /// Of those that ended before the end, why.
+    /// The reasons of consumers that ended before the stream.
     pub ends: BTreeMap<u32, String>,
 }
 
@@ -107,7 +108,7 @@ impl Consumers {
 
     /// The failure of a stream, and the ends of processes that no failure of their own explains.
     pub fn explain(&mut self, fault: Fault) -> Fault {
-        // All hear of the end of the stream: each writes a line, or has ended.
+        // The stream has ended for all: each writes a line, or has ended.
         let mut text = fault.to_string();
         for number in 0..self.lines.len() as u32 {
             while self.next(number).is_some() {}

@@ -1,7 +1,7 @@
-//! What the consumers of an owner took together.
+//! The sums of the batches that the consumers of an owner took.
 //!
 //! In: a line of JSON from each. Out: a repeat like that of a private loader: samples, checksums
-//! and digests; a failure if a sample or a batch is missing, or came too often.
+//! and digests; a failure if a sample or a batch is missing, or was taken too often.
 
 use super::Streamed;
 use crate::bench::{Options, Repeat};
@@ -19,8 +19,8 @@ pub fn count_of(line: &Value, name: &str) -> u64 {
     line[name].as_u64().unwrap_or(0)
 }
 
-/// A repeat: the owner's part, and the consumers' added up. `is_whole`: nobody was lost, so that
-/// each sample came as often as it must.
+/// A repeat: the owner's part, and the consumers' added up. `is_whole`: no consumer was lost, so
+/// each sample must have been taken as often as the order demands.
 pub fn repeat_of<L: List>(
     options: &Options,
     list: &L,
@@ -35,7 +35,7 @@ pub fn repeat_of<L: List>(
     let copies = if is_all { lines.len() as u64 } else { 1 };
     let pushed = list.len() as u64 - streamed.refused;
     if is_whole && samples != pushed * copies {
-        return failed(format!("{samples} samples came, and not {}", pushed * copies));
+        return failed(format!("consumers took {samples} samples, and not {}", pushed * copies));
     }
     for index in 0..list.len() {
         let text = if failures == 0 { None } else { system::take_text(index as u64 + 1) };
@@ -52,7 +52,7 @@ pub fn repeat_of<L: List>(
         sums.iter_mut().zip(digests(line)).for_each(|(sum, one)| *sum = sum.wrapping_add(one));
     }
     if let Some(other) = lines.iter().find(|line| is_all && digests(line) != digests(&lines[0])) {
-        return failed(format!("the digest of consumer {} is another", other["consumer"]));
+        return failed(format!("the digest of consumer {} differs", other["consumer"]));
     }
     let crcs = if options.verify { crcs_of(lines, is_all, is_whole)? } else { Vec::new() };
     let cpu_seconds = lines.iter().filter_map(|line| line["cpu_seconds"].as_f64()).sum::<f64>();
@@ -69,7 +69,7 @@ pub fn repeat_of<L: List>(
     })
 }
 
-/// The checksums of all batches, in order: each came once, or with ALL to each consumer.
+/// The checksums of all batches, in order: each was taken once, or with ALL by each consumer.
 fn crcs_of(lines: &[Value], is_all: bool, is_whole: bool) -> Outcome<Vec<Vec<u32>>> {
     let mut all: BTreeMap<u64, (Vec<u32>, u64)> = BTreeMap::new();
     for line in lines {
@@ -87,12 +87,12 @@ fn crcs_of(lines: &[Value], is_all: bool, is_whole: bool) -> Outcome<Vec<Vec<u32
     let copies = if is_all { lines.len() as u64 } else { 1 };
     let wrong = all.iter().find(|(_, (_, count))| *count != copies);
     if let Some((batch, (_, count))) = wrong.filter(|_| is_whole) {
-        return failed(format!("batch {batch} came {count} times, and not {copies}"));
+        return failed(format!("batch {batch} was taken {count} times, and not {copies}"));
     }
     let (first, last) = (all.keys().next(), all.keys().last());
     let range = first.zip(last).map_or(0, |(first, last)| last - first + 1);
     if is_whole && range != all.len() as u64 {
-        return failed(format!("{} batches came, and not {range}", all.len()));
+        return failed(format!("consumers took {} batches, and not {range}", all.len()));
     }
     Ok(all.into_values().map(|(crcs, _)| crcs).collect())
 }
