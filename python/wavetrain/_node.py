@@ -13,7 +13,6 @@ import functools
 import math
 import threading
 import time
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
@@ -32,7 +31,7 @@ from wavetrain._errors import (
 )
 from wavetrain._interrupts import Kept
 from wavetrain._library import call, failure, library, new_error
-from wavetrain._owned import Owned
+from wavetrain._owned import Opened
 from wavetrain._pipeline import CLOSE_S, SLICE_NS, SLICE_S, Loader, Pipeline
 from wavetrain._settings import LIMITS
 from wavetrain._stats import Stats, read_stats
@@ -235,7 +234,7 @@ def push_ahead(of: weakref.ref[Owner], work: threading.Event) -> None:
             time.sleep(ROOM_S)
 
 
-class Consumer(Owned):
+class Consumer(Opened):
     """Batches of a pipeline that another process owns: `attach` returns one.
 
     A loop over it ends with the owner's flush, and the next loop takes what is pushed after it.
@@ -243,7 +242,6 @@ class Consumer(Owned):
 
     instead = "attach where it is used, with the name and a number of its own"
     others = NODE_HAS
-    _loader = 0
 
     def __init__(
         self, name: str, consumer: int, *, timeout_s: float | None, pop_timeout_s: float | None
@@ -270,16 +268,6 @@ class Consumer(Owned):
 
     def __enter__(self) -> Consumer:
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if self._loader:
-            try:
-                warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=1, source=self)
-            finally:  # where warnings are errors too
-                self.close()
 
     def close(self) -> None:
         """Detaches: idempotent. Batches that wait for it are lost; those that it popped, and arrays

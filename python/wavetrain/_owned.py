@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
 
@@ -28,3 +29,22 @@ class Owned:
             f"a {type(self).__name__} cannot be copied or pickled, as it stands for memory or "
             f"threads of this process: {self.instead}"
         )
+
+
+class Opened(Owned):
+    """One that its user closes; at its end it warns and closes itself if it is still open."""
+
+    _loader = 0  # not open
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if self._loader:
+            try:
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=1, source=self)
+            finally:  # if warnings are errors, too
+                self.close()

@@ -31,7 +31,7 @@ from wavetrain._files import Hook
 from wavetrain._interrupts import Kept
 from wavetrain._library import call, call_on, failure, last_failure, library, new_error
 from wavetrain._loans import Loans
-from wavetrain._owned import Owned
+from wavetrain._owned import Opened, Owned
 from wavetrain._sample import Sample, Served, uri_of
 from wavetrain._stats import Stats, read_stats
 from wavetrain._stores import files_and_uris, files_for
@@ -56,7 +56,7 @@ OF_CONFIG = {
 
 
 @knows({**PIPELINE, **OF_CONFIG})
-class Pipeline(Owned):
+class Pipeline(Opened):
     """Streams samples into batches::
 
         cfg = wavetrain.Config(samples_per_batch=8, sample_shape=(64, 128, 128))
@@ -80,7 +80,6 @@ class Pipeline(Owned):
     instead = "open one where it is used, with the same Config, which can be"
     others = PIPELINE_HAS
     shares = False  # with other processes
-    _loader = 0  # not open
 
     def __init__(self, config: Config, *, files: Any = None, fit: Iterable[Any] = ()) -> None:
         given: Any = config
@@ -152,16 +151,6 @@ class Pipeline(Owned):
 
     def __enter__(self) -> Pipeline:
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if self._loader:
-            try:
-                warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=1, source=self)
-            finally:  # where warnings are errors too
-                self.close()
 
     def close(self) -> None:
         """Ends the pipeline: idempotent, and every later call is ShutdownError. Waits for reads
