@@ -28,15 +28,7 @@ pub unsafe extern "C" fn wavetrain_dlpack(
     tensor: *mut *mut DlManagedTensorVersioned,
 ) -> i32 {
     // SAFETY: `tensor` is NULL or writable.
-    unsafe {
-        export(
-            (loader, batch),
-            field,
-            stream,
-            tensor,
-            Form { take: |exported| exported.versioned, says_read_only: true },
-        )
-    }
+    unsafe { export((loader, batch, field), stream, tensor, |exported| exported.versioned, true) }
 }
 
 /// See the header.
@@ -52,42 +44,28 @@ pub unsafe extern "C" fn wavetrain_dlpack_legacy(
     tensor: *mut *mut DlManagedTensor,
 ) -> i32 {
     // SAFETY: `tensor` is NULL or writable.
-    unsafe {
-        export(
-            (loader, batch),
-            field,
-            stream,
-            tensor,
-            Form { take: |exported| exported.legacy, says_read_only: false },
-        )
-    }
+    unsafe { export((loader, batch, field), stream, tensor, |exported| exported.legacy, false) }
 }
 
-/// A form of a tensor.
-struct Form<T> {
-    take: fn(&Exported) -> NonNull<T>,
-    /// It has a flag for memory that cannot be written.
-    says_read_only: bool,
-}
-
-/// Hands a tensor over a batch out in one of its forms.
+/// Hands a tensor over a batch out in the form that `take` picks. `has_flag`: the form has a flag
+/// for memory that cannot be written.
 ///
 /// # Safety
 /// `target` is NULL or writable.
 unsafe fn export<T>(
-    (loader, batch): (u64, u64),
-    field: u32,
+    (loader, batch, field): (u64, u64, u32),
     stream: *mut c_void,
     target: *mut *mut T,
-    form: Form<T>,
+    take: fn(&Exported) -> NonNull<T>,
+    has_flag: bool,
 ) -> i32 {
     in_taker(loader, |instance| {
         if target.is_null() {
             return Err(invalid(format_args!("tensor is NULL")));
         }
-        if instance.shared.sharing.is_read_only() && !form.says_read_only {
-            let text = "batches for all consumers are read-only, which this form of DLPack cannot \
-                        say: export the versioned one, or copy";
+        if instance.shared.sharing.is_read_only() && !has_flag {
+            let text = "batches for all consumers are read-only, and this form of DLPack has no \
+                        flag for that: export the versioned one, or copy";
             return Err(Failure::of(Status::Unsupported, format_args!("{text}")));
         }
         let has_device = instance.device().is_some();
@@ -107,7 +85,7 @@ unsafe fn export<T>(
             Failure::of(Status::Again, text)
         })?;
         // SAFETY: it is not NULL, so it is writable.
-        unsafe { target.write((form.take)(&exported).as_ptr()) };
+        unsafe { target.write(take(&exported).as_ptr()) };
         Ok(Status::Ok)
     })
 }
