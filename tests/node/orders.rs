@@ -1,7 +1,8 @@
-//! What each consumer gets, with each order.
+//! The batches that each consumer gets, with each order.
 
 use crate::common::drive::PATIENCE_NS;
 use crate::world::*;
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 use wavetrain::config::{Config, SHARE_ALL, SHARE_FIRST, SHARE_ROUND};
@@ -17,7 +18,14 @@ fn owner(name: &str, order: u32, consumers: u32) -> Loader {
     Loader::open_shared(&config, name, consumers).unwrap()
 }
 
-/// Runs epochs of `batches` batches; what each consumer got in each of them.
+/// A cube, an owner, and all of its consumers.
+fn opened<const N: usize>(test: &str, order: u32) -> (PathBuf, Loader, [Loader; N]) {
+    let (cube, name) = (cube(test), own_name(test));
+    let owner = owner(&name, order, N as u32);
+    (cube, owner, std::array::from_fn(|number| attach(&name, number as u32)))
+}
+
+/// Runs two epochs of `batches` batches; the batches of each consumer, by epoch.
 fn epochs(test: &str, order: u32, consumers: u32, batches: u64) -> Vec<Vec<Vec<(u64, Vec<u64>)>>> {
     let (cube, name) = (cube(test), own_name(test));
     let owner = owner(&name, order, consumers);
@@ -75,10 +83,8 @@ fn all_give_each_batch_to_each() {
 }
 
 #[test]
-fn an_idle_consumer_leaves_its_batch_to_one_who_waits() {
-    let (cube, name) = (cube("idle"), own_name("idle"));
-    let owner = owner(&name, SHARE_FIRST, 2);
-    let (idle, busy) = (attach(&name, 0), attach(&name, 1));
+fn an_idle_consumer_leaves_its_batch_to_one_that_waits() {
+    let (cube, owner, [idle, busy]) = opened("idle", SHARE_FIRST);
     push(&owner, &cube, 0..20);
     owner.flush().unwrap();
     let got = epoch(&busy);
@@ -89,10 +95,8 @@ fn an_idle_consumer_leaves_its_batch_to_one_who_waits() {
 
 #[test]
 fn batches_are_those_of_a_private_loader_digests_too() {
-    let (cube, name) = (cube("digests"), own_name("digests"));
+    let (cube, shared, [consumer]) = opened("digests", SHARE_ALL);
     let private = Loader::open(&config()).unwrap();
-    let shared = owner(&name, SHARE_ALL, 1);
-    let consumer = attach(&name, 0);
     for loader in [&private, &shared] {
         push(loader, &cube, 0..7);
         loader.flush().unwrap();
@@ -131,11 +135,9 @@ fn the_owner_takes_batches_as_consumer_0() {
 }
 
 #[test]
-fn a_reset_drops_what_was_not_taken_and_is_told_once() {
+fn a_reset_drops_batches_that_were_not_taken_and_is_reported_once() {
     for order in [SHARE_ROUND, SHARE_FIRST, SHARE_ALL] {
-        let (cube, name) = (cube("reset"), own_name("reset"));
-        let owner = owner(&name, order, 2);
-        let consumers = [attach(&name, 0), attach(&name, 1)];
+        let (cube, owner, consumers) = opened::<2>("reset", order);
         push(&owner, &cube, 0..8);
         let Pop::Batch(held) = consumers[0].pop(PATIENCE_NS).unwrap() else { panic!("no batch") };
         assert_eq!(check(&held), (0, tags_of(0)));
@@ -160,9 +162,7 @@ fn a_reset_drops_what_was_not_taken_and_is_told_once() {
 
 #[test]
 fn a_failing_batch_ends_the_list_of_all_until_a_reset() {
-    let (cube, name) = (cube("failing"), own_name("failing"));
-    let owner = owner(&name, SHARE_ROUND, 2);
-    let consumers = [attach(&name, 0), attach(&name, 1)];
+    let (cube, owner, consumers) = opened::<2>("failing", SHARE_ROUND);
     push(&owner, &cube, 0..4);
     push(&owner, &cube.with_file_name("absent"), 4..6);
     push(&owner, &cube, 6..8);
@@ -185,9 +185,7 @@ fn a_failing_batch_ends_the_list_of_all_until_a_reset() {
 
 #[test]
 fn a_consumer_that_sleeps_stalls_the_others_once_slots_are_used_up() {
-    let (cube, name) = (cube("asleep"), own_name("asleep"));
-    let owner = owner(&name, SHARE_ROUND, 2);
-    let (asleep, awake) = (attach(&name, 0), attach(&name, 1));
+    let (cube, owner, [asleep, awake]) = opened("asleep", SHARE_ROUND);
     push(&owner, &cube, 0..60);
     // Five slots: 0, 2, 4, 6 and 8 wait for the one that sleeps.
     for batch in [1, 3, 5, 7] {
