@@ -1245,7 +1245,7 @@ enum {
 
 /* share_order: which consumer gets which batch */
 enum {
-    WAVETRAIN_SHARE_ROUND = 0, /* batch k is for consumer k modulo their number */
+    WAVETRAIN_SHARE_ROUND = 0, /* for consumer batch_id modulo their number */
     WAVETRAIN_SHARE_FIRST = 1, /* a batch is for the consumer that pops first */
     WAVETRAIN_SHARE_ALL = 2,   /* each consumer gets every batch */
     WAVETRAIN_SHARE_FORCE32 = 0x7FFFFFFF

@@ -39,7 +39,8 @@
  * attach in attach_timeout_ns, is lost: batches that it had popped are dropped, counted as
  * stats.batches_lost and logged with their tags. Those in its list are for the next consumer
  * (SHARE_FIRST), or end the stream with SHUTDOWN (LOST_FAIL), or are dropped and counted
- * (LOST_SKIP). Another process may attach with its number, and takes the list from there on.
+ * (LOST_SKIP). Another process may attach with its number, and takes the list from there on. A
+ * child that an owner forked, and that did not exec, keeps the name until it ends as well.
  *
  * TRUST. Consumers are processes of the same user. Each writes a page of its own, and the samples
  * of slots, unless SHARE_ALL; all else is mapped read-only. The owner neither crashes nor hangs by

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 
 __all__ = ["local", "who"]
@@ -55,8 +56,8 @@ LOCAL = (
 
 
 def local(environ: Mapping[str, str] = os.environ) -> tuple[int, int]:
-    """The rank of this process on its node, and the number of processes there; (0, 1) without such
-    a launcher.
+    """The rank of this process on its node, and the number of ranks there. RuntimeError if there
+    are several ranks, and no launcher has set how many of them are on a node.
 
     >>> local({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"})
     (1, 4)
@@ -64,7 +65,20 @@ def local(environ: Mapping[str, str] = os.environ) -> tuple[int, int]:
     for launcher, rank, world in LOCAL:
         if world in environ:
             return told(environ, launcher, rank, world)
-    return 0, 1
+    if who(environ)[1] == 1:
+        return 0, 1
+    # Slurm has a list of nodes: "4(x2),3" is 4, 4 and 3.
+    tasks = re.findall(r"(\d+)(?:\(x(\d+)\))?", environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
+    counts = [int(count) for count, nodes in tasks for _ in range(int(nodes or 1))]
+    node, rank = "SLURM_NODEID", "SLURM_LOCALID"
+    if node in environ and rank in environ and number(environ, node) < len(counts):
+        own, count = number(environ, rank), counts[number(environ, node)]
+        if own < count:
+            return own, count
+    raise RuntimeError(
+        "no launcher has set which rank of its node this process is: set LOCAL_RANK and "
+        "LOCAL_WORLD_SIZE, as torchrun does"
+    )
 
 
 def told(environ: Mapping[str, str], launcher: str, rank: str, world: str) -> tuple[int, int]:

@@ -70,6 +70,12 @@ fn refuse_name(name: &str, errno: Errno, why: &mut Why) -> Status {
         peer
     });
     match (errno, owner) {
+        (Errno(libc::EADDRINUSE), Ok(Peer { process, .. })) if socket::has_ended(process) => fail!(
+            why,
+            Invalid,
+            "share_name = \"{name}\" is in use by a child that process {process} forked before it \
+             ended: choose another, or end that child"
+        ),
         (Errno(libc::EADDRINUSE), Ok(Peer { process, .. })) => fail!(
             why,
             Invalid,

@@ -204,6 +204,12 @@ pub fn watch_process(process: i32) -> Option<i32> {
     unsafe { system_call(libc::SYS_pidfd_open, arguments) }.ok().map(|fd| fd as i32)
 }
 
+/// Whether no process has that number any more.
+pub fn has_ended(process: i32) -> bool {
+    // SAFETY: the call touches no memory, and signal 0 is none.
+    process > 0 && checked(unsafe { libc::kill(process, 0) }.into()) == Err(Errno(libc::ESRCH))
+}
+
 /// Room for the header and the descriptors of a control message.
 #[repr(C, align(16))]
 struct Control([u8; 64]);

@@ -153,6 +153,37 @@ def taken_by_both(owner, idle, busy):
     return found + found_by_busy
 
 
+FORKS = """
+import os, sys, time, wavetrain
+from test_node import settings
+owner = wavetrain.serve(settings(), sys.argv[1], 1)
+child = os.fork()
+if not child:
+    time.sleep(60)
+print(child, flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_name_that_a_child_of_a_dead_owner_keeps_is_refused_with_the_reason(serve, name):
+    owner = started(FORKS, name)
+    child = int(owner.stdout.readline())
+    owner.wait()
+    with pytest.raises(wavetrain.InvalidArgument, match=f"a child that process {owner.pid} forked"):
+        serve(1)
+    os.kill(child, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            assert serve(1).stats().consumers_missing == 1
+            break
+        except wavetrain.InvalidArgument:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    owner.stdout.close()
+    owner.stdin.close()
+
+
 def test_each_batch_is_for_all_and_none_may_write_to_it(serve, attach):
     owner = serve(3, order="all", n_batch_slots=4)
     consumers = [attach(number) for number in range(3)]

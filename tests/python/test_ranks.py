@@ -14,7 +14,7 @@ from cubes import ROOT, config
 import wavetrain
 from wavetrain import Field
 from wavetrain.epoch import Epoch, State
-from wavetrain.launchers import who
+from wavetrain.launchers import local, who
 
 EXAMPLE = ROOT / "examples" / "parallel_load.py"
 
@@ -27,6 +27,7 @@ MVAPICH = {"MV2_COMM_WORLD_RANK": "6", "MV2_COMM_WORLD_SIZE": "9"}
 JOB = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "8", "SLURM_NPROCS": "8"}
 BATCH = {**JOB, "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
 SRUN = {**JOB, "SLURM_PROCID": "2", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "8"}
+SLURM_NODE = {"SLURM_NODEID": "0", "SLURM_LOCALID": "1", "SLURM_STEP_TASKS_PER_NODE": "4(x2),3"}
 LAST_STEPS = [str(2**32 - number) for number in range(3, 7)]  # batch, extern, interactive ..
 
 
@@ -96,6 +97,33 @@ def test_half_of_what_a_launcher_says_is_an_error(environ, says):
     with pytest.raises(RuntimeError) as caught:
         who(environ)
     assert says in str(caught.value) and len(str(caught.value)) > 30
+
+
+@pytest.mark.parametrize(
+    ("environ", "found"),
+    [
+        ({}, (0, 1)),
+        ({"RANK": "0", "WORLD_SIZE": "1"}, (0, 1)),
+        ({**TORCHRUN, "LOCAL_WORLD_SIZE": "2"}, (1, 2)),
+        ({**SRUN, **TORCHRUN, "LOCAL_WORLD_SIZE": "2"}, (1, 2)),
+        ({**MPICH, "MPI_LOCALRANKID": "2", "MPI_LOCALNRANKS": "3"}, (2, 3)),
+        ({**SRUN, **SLURM_NODE, "SLURM_NODEID": "1"}, (1, 4)),
+        ({**SRUN, **SLURM_NODE, "SLURM_NODEID": "2"}, (1, 3)),
+        ({**SRUN, **SLURM_NODE, "SLURM_STEP_TASKS_PER_NODE": "8"}, (1, 8)),
+        (TORCHRUN, None),
+        (MPICH, None),
+        (SRUN, None),
+        ({**SRUN, **SLURM_NODE, "SLURM_NODEID": "3"}, None),
+        ({**SRUN, **SLURM_NODE, "SLURM_LOCALID": "4"}, None),
+        ({**SRUN, **SLURM_NODE, "SLURM_STEP_TASKS_PER_NODE": "many"}, None),
+    ],
+)
+def test_the_rank_of_a_node_is_what_a_launcher_set_or_an_error(environ, found):
+    if found is None:
+        with pytest.raises(RuntimeError, match="LOCAL_RANK"):
+            local(environ)
+    else:
+        assert local(environ) == found
 
 
 def clean():
