@@ -862,7 +862,9 @@ typedef struct wavetrain_stats_view {
     uint64_t metadata_backend_read_jobs;
     uint64_t metadata_backend_read_active;
     uint64_t metadata_backend_read_max_active;
-    char limit_text[WAVETRAIN_SHORT_TEXT_BYTES];     /* not built yet: empty */
+    char limit_text[WAVETRAIN_SHORT_TEXT_BYTES]; /* what bounds the run since open or stats_reset,
+                                       and the one setting to try next; empty before the fourth
+                                       batch, and if other processes pop */
     char placement_text[WAVETRAIN_SHORT_TEXT_BYTES]; /* not built yet: empty */
     uint64_t oldest_held_batch;     /* the batch that is held the longest, by you or by tensors: its
                                        number, 0 also where none is .. */

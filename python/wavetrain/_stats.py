@@ -115,6 +115,7 @@ class Stats:
     device_decode: Metric
     backend: Backend
     backend_text: str  # which was taken and why
+    limit_text: str  # what bounds the run, and the one setting to try; "" before the 4th batch
     oldest_held_batch: int  # the batch that is held the longest
     oldest_held_since_ns: int  # when it was popped, as time.monotonic_ns; 0: none is held
     batches_lost: int  # that consumers had popped, or were to get, which were lost

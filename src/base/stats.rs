@@ -320,7 +320,8 @@ stats! {
     metadata_backend_read_active: u64,
     /// 0.
     metadata_backend_read_max_active: u64,
-    /// Empty: not built yet.
+    /// NUL-terminated: what bounds the run, and the one setting to try; empty before the fourth
+    /// batch, and if other processes pop.
     limit_text: [c_char; SHORT_TEXT_BYTES],
     /// Empty: not built yet.
     placement_text: [c_char; SHORT_TEXT_BYTES],

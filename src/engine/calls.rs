@@ -124,9 +124,11 @@ impl Engine {
                     return (taken, Err(self.uris_full(&state, &request)));
                 }
                 Err(_) if timeout_ns == 0 || (self.shared.os.now_ns)() >= deadline => {
+                    state.waits.is_full = true;
                     return (taken, Ok(()));
                 }
                 Err(_) => {
+                    state.waits.is_full = true;
                     is_checked = !is_drafted;
                     drop(self.wait_or_help(state, Condition::Space, deadline));
                 }
@@ -163,6 +165,9 @@ impl Engine {
         state.is_flushed = false;
         state.want_plan(true);
         state.consumers.note_push();
+        if state.waits.began_ns == 0 {
+            state.waits.began_ns = (self.shared.os.now_ns)();
+        }
         self.shared.stats.samples_pushed.fetch_add(1, Relaxed);
         state.wakes.work();
     }
@@ -230,7 +235,9 @@ impl Engine {
             if let Some(slot) = state.slots.next_slot() {
                 match state.slots.state(slot) {
                     SlotState::Ready => {
-                        let token = state.slots.pop(slot, (self.shared.os.now_ns)());
+                        let now_ns = (self.shared.os.now_ns)();
+                        let token = state.slots.pop(slot, now_ns);
+                        state.waits.note_pop(now_ns);
                         note_consumer(self.shared, &mut state, slot);
                         self.shared.stats.batches_emitted.fetch_add(1, Relaxed);
                         return Ok(Popped::Batch(token));
@@ -248,12 +255,15 @@ impl Engine {
                     _ => {}
                 }
             } else if state.is_flushed && state.queue.is_empty() && !state.slots.has_unpopped() {
+                state.waits.end((self.shared.os.now_ns)());
                 return Ok(Popped::End);
             }
+            let now_ns = (self.shared.os.now_ns)();
+            state.begin_wait(self.shared.settings.config.samples_per_batch, now_ns);
             if timeout_ns == 0 {
                 return Ok(Popped::Again(starved_text(&state, self.shared)));
             }
-            if (self.shared.os.now_ns)() >= deadline {
+            if now_ns >= deadline {
                 let why = starved_text(&state, self.shared);
                 if state.slots.lacks_place() {
                     state.set_call_error(Some(Failure::because(Status::Starved, &why)));

@@ -5,8 +5,10 @@
 
 use crate::base::abi::{Stats, write_text};
 use crate::engine::Engine;
+use crate::engine::limits::Run;
 use crate::setup::config::{BACKEND_CUDA, BACKEND_HOST, DECODE_OFF};
 use crate::state::consumers::Stage;
+use crate::state::waits::Waits;
 
 impl Engine {
     /// All figures now.
@@ -42,5 +44,32 @@ impl Engine {
             stats.chunk_cache_bytes_held = state.chunks.held_bytes();
             stats.mapped_bytes = state.windows.mapped_bytes();
         }
+        self.write_limit(stats);
+    }
+
+    /// Sets the figures back, but for those of memory.
+    pub fn reset_stats(&self) {
+        self.shared.stats.reset();
+        self.lock.lock().waits = Waits::since((self.shared.os.now_ns)());
+    }
+
+    /// The sentence is not to stand on the stack of others.
+    #[inline(never)]
+    fn write_limit(&self, stats: &mut Stats) {
+        let settings = &self.shared.settings;
+        let config = &settings.config;
+        let run = Run {
+            waits: self.lock.lock().waits,
+            io_threads: settings.io_threads,
+            decode_threads: if settings.is_threadless() { 1 } else { settings.decode_threads },
+            cpus: (self.shared.os.cpu_count)(),
+            slots: config.n_batch_slots,
+            samples_per_batch: config.samples_per_batch,
+            lookahead_samples: settings.lookahead_samples,
+            sample_bytes: settings.slot_bytes / u64::from(config.samples_per_batch),
+            has_cache: config.chunk_cache_bytes > 0,
+        };
+        let text = run.limit(stats);
+        write_text(&mut stats.limit_text, text.as_str());
     }
 }

@@ -17,6 +17,7 @@ pub mod figures;
 mod hello;
 pub mod host_threads;
 pub mod lend;
+mod limits;
 pub mod open;
 pub mod open_device;
 pub mod owner;

@@ -229,14 +229,18 @@ fn lookahead_samples(config: &Config, sample_bytes: u64, why: &mut Why) -> Resul
     let (given, samples) = (config.lookahead_samples, config.samples_per_batch);
     if given == 0 {
         let known = 4 * config.chunk_cache_bytes / sample_bytes.max(1);
-        let least = samples.saturating_mul(2).clamp(LOOKAHEAD_MIN, SAMPLES_MAX);
-        return Ok(least.max(known.min(CACHE_LOOKAHEAD_MAX) as u32));
+        return Ok(least_lookahead(samples).max(known.min(CACHE_LOOKAHEAD_MAX) as u32));
     }
     if given < samples {
         let least = "must be at least samples_per_batch";
         return Err(fail!(why, Invalid, "lookahead_samples = {given}: {least} = {samples}"));
     }
     Ok(given)
+}
+
+/// Samples that are taken ahead if the config has no number and no chunk cache.
+pub fn least_lookahead(samples_per_batch: u32) -> u32 {
+    samples_per_batch.saturating_mul(2).clamp(LOOKAHEAD_MIN, SAMPLES_MAX)
 }
 
 /// Full-length uris for the first thousand boxes of lookahead and 256 bytes for each beyond: equal

@@ -28,6 +28,7 @@ pub mod scratch;
 pub mod shared;
 pub mod slab_writer;
 pub mod uses;
+pub mod waits;
 pub mod whole;
 pub mod work;
 pub mod worker;
@@ -64,6 +65,7 @@ use crate::state::resampling::Resampling;
 use crate::state::scratch::Pool;
 use crate::state::shared::{Shared, Views};
 use crate::state::slab_writer::SlabWriter;
+use crate::state::waits::Waits;
 use crate::wave::Waves;
 use core::ops::Range;
 
@@ -227,6 +229,8 @@ pub struct State {
     pub threads: Threads,
     /// The threads that are to look, now that it changed.
     pub wakes: Wakes,
+    /// What pops waited for.
+    pub waits: Waits,
     /// Samples up to this number were looked at for their array.
     prefetched: u64,
 }
@@ -294,6 +298,7 @@ impl State {
             waiters: 0,
             threads: Threads::default(),
             wakes: Wakes::default(),
+            waits: Waits::NONE,
             prefetched: 0,
         }
     }

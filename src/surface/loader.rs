@@ -357,7 +357,7 @@ impl Loader {
 
     /// Starts the figures again from nothing.
     pub fn stats_reset(&self) -> Result<(), Failure> {
-        self.enter()?.shared.stats.reset();
+        self.enter()?.reset_stats();
         Ok(())
     }
 

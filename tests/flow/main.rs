@@ -19,6 +19,7 @@ mod in_flight;
 mod kept;
 mod lend;
 mod life;
+mod limits;
 mod mapped;
 mod once_more;
 mod os_seam;

@@ -107,6 +107,7 @@ fn measure<L: List>(options: &Options, list: &L, source_bytes: f64) -> Outcome<(
     let failures = repeats.iter().map(|repeat| repeat.failed).max().unwrap_or(0);
     let mut figures = json!({
         "backend": report::name_text(&median.stats.backend_text),
+        "limit": report::name_text(&median.stats.limit_text),
         "samples": median.samples,
         "failed": failures,
         "seconds": median.seconds,
@@ -322,7 +323,8 @@ fn table(figures: &Value, stats: &Stats, fields: &[String]) -> String {
          CPU              {}\n  \
          memory           {} at most, {} billed\n  \
          backend          {}\n  \
-         read             {}; {} chunks decoded\n\n",
+         read             {}; {} chunks decoded\n  \
+         limit            {}\n\n",
         figures["samples"],
         report::seconds_long(real("seconds")),
         real("samples_per_s"),
@@ -336,6 +338,10 @@ fn table(figures: &Value, stats: &Stats, fields: &[String]) -> String {
         figures["backend"].as_str().unwrap_or(""),
         bytes("bytes_read"),
         figures["chunks_decoded"],
+        match figures["limit"].as_str().unwrap_or("") {
+            "" => "unknown: too few batches; see --repeat",
+            limit => limit,
+        },
     );
     if stats.backend == BACKEND_CUDA {
         text.push_str(&report::decoded_lines(stats));

@@ -434,7 +434,7 @@ pub unsafe extern "C" fn wavetrain_stats(loader: u64, stats: *mut Stats) -> i32 
 #[unsafe(no_mangle)]
 pub extern "C" fn wavetrain_stats_reset(loader: u64) -> i32 {
     in_instance(loader, |instance| {
-        instance.shared.stats.reset();
+        instance.reset_stats();
         Ok(Status::Ok)
     })
 }

@@ -1,0 +1,80 @@
+//! What pops wait for, and for how long.
+//!
+//! In: the state whenever a pop finds no batch, and the clock. Out: sums by what was missing. A pop
+//! that does not wait, and is called again, waits from one call to the next.
+
+use crate::batch::slots::SlotState;
+use crate::state::State;
+
+/// What a pop lacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lack {
+    /// Memory: all slots are held.
+    Held,
+    /// Samples that nobody pushed.
+    Samples,
+    /// Samples that push has no room for.
+    Lookahead,
+    /// Work.
+    Work,
+}
+
+/// Kinds of them.
+pub const LACKS: usize = 4;
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub struct Waits {
+    /// Nanoseconds, at the place of each kind.
+    pub by: [u64; LACKS],
+    /// The first push since open or the last reset of the figures; 0: there was none.
+    pub began_ns: u64,
+    /// The last pop that gave a batch.
+    pub ended_ns: u64,
+    /// A push found no room since then.
+    pub is_full: bool,
+    open: Option<(u64, Lack)>,
+}
+
+impl Waits {
+    /// No waits, and no push.
+    pub const NONE: Waits =
+        Waits { by: [0; LACKS], began_ns: 0, ended_ns: 0, is_full: false, open: None };
+
+    /// No waits since this moment.
+    pub fn since(now_ns: u64) -> Waits {
+        Waits { began_ns: now_ns, ..Waits::NONE }
+    }
+
+    /// A pop that waited goes on.
+    pub fn end(&mut self, now_ns: u64) {
+        if let Some((since, lack)) = self.open.take() {
+            self.by[lack as usize] += now_ns.saturating_sub(since);
+        }
+    }
+
+    /// A pop gives a batch.
+    pub fn note_pop(&mut self, now_ns: u64) {
+        self.end(now_ns);
+        (self.ended_ns, self.is_full) = (now_ns, false);
+    }
+}
+
+impl State {
+    /// A pop waits from now on.
+    pub fn begin_wait(&mut self, samples_per_batch: u32, now_ns: u64) {
+        self.waits.end(now_ns);
+        self.waits.open = Some((now_ns, self.lack(samples_per_batch)));
+    }
+
+    fn lack(&self, samples_per_batch: u32) -> Lack {
+        let has_samples = self.is_flushed || self.queue.next_batch(samples_per_batch).is_some();
+        let is_idle = self.slots.in_state(SlotState::Free) > 0 && !has_samples;
+        match (self.slots.lacks_place(), is_idle) {
+            (true, _) => Lack::Held,
+            (_, true) if self.waits.is_full => Lack::Lookahead,
+            (_, true) if !self.slots.has_unpopped() => Lack::Samples,
+            _ => Lack::Work,
+        }
+    }
+}
