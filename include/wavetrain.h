@@ -158,6 +158,10 @@
  * that: from your block, your functions, or the system (wavetrain_memory_hook), and touches every
  * page. From then until close nothing is allocated, mapped, grown or freed, thread stacks included;
  * with map_uncompressed = 1 files are mapped into addresses that open reserved.
+ * A bill beyond what the system allots is WAVETRAIN_OUT_OF_MEMORY at open, before a page is touched
+ * (check_memory): what the memory limits of the cgroup and of all that it lies in leave beside
+ * anonymous, shared, locked and kernel memory, whereas pages of files are given up for it; and what
+ * the whole system has. What cannot be read refuses nothing.
  * Caps are hard: waves are sized so that the bill fits, and a cap that is too small is
  * WAVETRAIN_BUDGET at open, with the floor in the text. A batch that is held and a tensor that
  * lives keep the memory of their slot from close; wavetrain_close says what becomes of the rest.
@@ -186,6 +190,12 @@
  * hook_stack_bytes. Those that decode for it let your threads go first: they run at batch priority
  * (SCHED_BATCH), unless the thread that opens has another policy than SCHED_OTHER or the system
  * forbids it. For batches in host memory they run as any other thread.
+ * The number of decoding threads that is derived, and not set, is the least of the CPUs in the
+ * affinity mask of the thread that opens (or in cpus), of the CPU quotas of the cgroup and of all
+ * that it lies in, each rounded up, and of the CPUs online. It is divided by the ranks of the node,
+ * if LOCAL_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE, MV2_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS or, in
+ * a step of srun, SLURM_NTASKS_PER_NODE names their number; CPUs that cpus names are for this rank
+ * alone. placement_text of the stats says what came of it.
  * thread_mode = PUMP starts none: work happens on your thread, in wavetrain_pump and in pops and
  * pushes that wait. thread_mode = HOOK starts none: work happens in jobs that your own job system
  * runs (wavetrain_workers_hook), in wavetrain_pump, and in pops and pushes that wait; 128 KiB of
@@ -865,7 +875,8 @@ typedef struct wavetrain_stats_view {
     char limit_text[WAVETRAIN_SHORT_TEXT_BYTES]; /* what bounds the run since open or stats_reset,
                                        and the one setting to try next; empty before the fourth
                                        batch, and if other processes pop */
-    char placement_text[WAVETRAIN_SHORT_TEXT_BYTES]; /* not built yet: empty */
+    char placement_text[WAVETRAIN_SHORT_TEXT_BYTES]; /* how many threads there are, on which CPUs,
+                                       and why; the log has it, too, at level INFO */
     uint64_t oldest_held_batch;     /* the batch that is held the longest, by you or by tensors: its
                                        number, 0 also where none is .. */
     uint64_t oldest_held_since_ns;  /* .. and when it was popped, by CLOCK_MONOTONIC; 0: none is */
@@ -1356,9 +1367,10 @@ typedef struct wavetrain_config {
     /* Workers and caches. */
     uint32_t n_io_threads; /* Threads that wait for storage. 1 to 1,024. [16] */
     /* Threads that decode, or, if wavetrain has none, threads of yours that work at a time. 0 =
-     * derived: CPUs of the affinity mask; on a device less two, for your thread and the
-     * driver's, and 1 at least; fewer if the host memory cap has no room for their scratch. Up
-     * to 1,024. [0] */
+     * derived: the least of the affinity mask, the cgroup's CPU quota and the CPUs online,
+     * divided by the ranks of the node if a launcher names their number; on a device less two,
+     * for your thread and the driver's, and 1 at least; fewer if the host memory cap has no room
+     * for their scratch. Up to 1,024. [0] */
     uint32_t n_decode_threads;
     uint32_t metadata_io_concurrency; /* Metadata and index reads in flight. 1 to 4,096. [64] */
     /* Arrays whose metadata is cached; fewer if their rectilinear grids change the edge length
@@ -1478,8 +1490,9 @@ typedef struct wavetrain_config {
     uint32_t lent_slots;
     uint32_t trace_events; /* Places in the ring of events. Not built yet. [0] */
     uint32_t max_indices_per_sample; /* Most indices in the lists of a sample. Not built yet. [0] */
-    /* 1: open is OUT_OF_MEMORY for a budget beyond what the system allots. Not built yet:
-     * nothing is checked. [1] */
+    /* 1: open is OUT_OF_MEMORY, before it touches a page, for a budget beyond what is left of
+     * the cgroup's memory limit, of MemAvailable + SwapFree, of CommitLimit if the system keeps
+     * to it, or of RLIMIT_AS; 0: nothing is checked. [1] */
     uint32_t check_memory;
     /* WAVETRAIN_LOST_: the effect of a consumer that ends without a close, closes while batches
      * for it are left, or does not attach in time. [FAIL] */
@@ -1496,10 +1509,11 @@ typedef struct wavetrain_config {
     uint32_t reserved4; /* Always 0. */
     /* A consumer that has not attached by then, counted from open, is lost. [60 s] */
     uint64_t attach_timeout_ns;
-    /* Bits of the CPUs that threads may use; NULL: those of the thread that opens. Not built
-     * yet. [none] */
+    /* Bits of the CPUs that wavetrain's threads may use, whatever the mask of the thread that
+     * opens; read during the call alone. One that is not online, or that the process may not
+     * use, is INVALID. NULL: the mask of that thread. [none] */
     const uint64_t *cpus;
-    uint32_t cpu_words; /* Words of cpus. Not built yet. [0] */
+    uint32_t cpu_words; /* Their words: CPU n is bit n % 64 of word n / 64. [0] */
     uint32_t reserved5; /* Always 0. */
     /* To here. */
 } wavetrain_config;

@@ -605,6 +605,15 @@ struct config : wavetrain_config {
     template <class C, class = std::enable_if_t<!std::is_reference_v<C> && is_container<C>>>
     config &use_fields(C &&) = delete;
 
+    /* The CPUs of wavetrain's threads, a bit for each; borrowed as the tensors are. */
+    config &use_cpus(span<const std::uint64_t> words) noexcept {
+        cpus = words.data();
+        cpu_words = static_cast<std::uint32_t>(words.size());
+        return *this;
+    }
+    template <class C, class = std::enable_if_t<!std::is_reference_v<C> && is_container<C>>>
+    config &use_cpus(C &&) = delete;
+
     /* wavetrain_config_fit: raises caps to what these arrays need. */
     status fit(span<const char *const> uris, span<unsigned char> room,
                error *why = nullptr) noexcept {

@@ -29,7 +29,6 @@ TYPES = {
     "f64": "double",
     "*mut c_void": "void *",
     "*const c_char": "const char *",
-    "*const u64": "const uint64_t *",
     "DriverPath": "const char *",
     "ShareName": "const char *",
     "MetadataLatency": "wavetrain_metadata_latency",
@@ -141,6 +140,12 @@ def members(row: dict) -> list[tuple[str, str]]:
             (f"const wavetrain_field *{name};", words),
             (f"uint32_t n_{name};", "Their number, up to WAVETRAIN_FIELDS_MAX. [0]"),
             ("uint32_t field_bytes;", "sizeof(wavetrain_field), if there are fields. [0]"),
+        ]
+    if kind == "CpuTable":
+        return [
+            (f"const uint64_t *{name};", words),
+            ("uint32_t cpu_words;", "Their words: CPU n is bit n % 64 of word n / 64. [0]"),
+            ("uint32_t reserved5;", "Always 0."),
         ]
     array = re.fullmatch(r"\[(\w+); (\w+)\]", kind)
     if array:

@@ -324,7 +324,11 @@ class Config:
     Workers and caches:
         n_io_threads: threads that wait for storage.
         n_decode_threads: threads that decode; 0: as many as CPUs, on a GPU less two, which the
-            trainer's thread and the driver's keep busy, and 1 at least.
+            trainer's thread and the driver's keep busy, and 1 at least. CPUs are the least of the
+            affinity mask, the cgroup's quota and those online, divided by the ranks of the node if
+            a launcher names their number. `pipeline.stats().placement_text` names the reason.
+        cpus: numbers of the CPUs that wavetrain's threads may use. None: those of the thread that
+            opens.
         metadata_io_concurrency, n_array_meta_cache, n_shard_index_cache, n_chunk_layout_cache.
         max_open_files: data files that are kept open; 0: an eighth of RLIMIT_NOFILE,
             at least 64.
@@ -351,6 +355,8 @@ class Config:
         memory: where the library takes all of its host memory, which then is its cap as well:
             a buffer that may be written, of numpy, torch, mmap. The pipeline keeps it to its end,
             and its batches to theirs. None: the system.
+        check_memory: opening raises OutOfMemory for a budget beyond what the cgroup or the system
+            has left, before memory is touched. False: nothing is checked.
         on_error: fail, skip.
         missing_chunks: fill, error.
         pad_mode: none, constant, edge, reflect.
@@ -429,6 +435,8 @@ class Config:
     share_owner: bool = False
     on_consumer_lost: Choice[OnConsumerLost] = Choice(OnConsumerLost.FAIL)
     attach_timeout_s: float | None = 60.0
+    check_memory: bool = True
+    cpus: Sequence[int] | None = None
 
     @classmethod
     def default(
@@ -473,7 +481,9 @@ class Config:
             _border.methods("source", self.source, "describe(name)", "read(name, start, shape)")
         if self.share_name is not None:
             self._keep("share_name", _border.path("share_name", self.share_name))
-        for name in ("keep_loaded", "map_uncompressed", "share_owner"):
+        if self.cpus is not None:
+            self._keep("cpus", cpu_numbers(self.cpus))
+        for name in ("keep_loaded", "map_uncompressed", "share_owner", "check_memory"):
             self._keep(name, _border.flag(name, getattr(self, name)))
         for name in ("pop_timeout_s", "reset_timeout_s", "attach_timeout_s"):
             given = getattr(self, name)
@@ -554,8 +564,18 @@ SAME = [
     if field.metadata.get("limits") or isinstance(vars(Config).get(field.name), Coerced)
 ] + [
     *("samples_per_batch", "drop_last", "digest", "augment", "keep_loaded", "map_uncompressed"),
-    "share_owner",
+    *("share_owner", "check_memory"),
 ]
+
+
+def cpu_numbers(cpus: Sequence[int]) -> tuple[int, ...]:
+    """The numbers of CPUs, of which Linux has 8,192 at most."""
+    if isinstance(cpus, (str, bytes)) or not isinstance(cpus, Iterable):
+        raise TypeError(f"cpus must be a list of numbers or None (got {short(cpus)})")
+    numbers = tuple(_border.whole(f"cpus[{at}]", cpu, 0, 8191) for at, cpu in enumerate(cpus))
+    if not numbers:
+        raise ValueError("cpus is empty: name a CPU, or give None")
+    return numbers
 
 
 def nanoseconds(limit_s: float | None) -> int:
@@ -590,6 +610,12 @@ def to_native(config: Config) -> _native.Config:
     native.lookahead_samples = config.lookahead_samples or 0
     native.reset_timeout_ns = nanoseconds(config.reset_timeout_s)
     native.attach_timeout_ns = nanoseconds(config.attach_timeout_s)
+    if config.cpus is not None:
+        words = (ctypes.c_uint64 * (max(config.cpus) // 64 + 1))()
+        for cpu in config.cpus:
+            words[cpu // 64] |= 1 << cpu % 64
+        native.cpus, native.cpu_words = ctypes.addressof(words), len(words)
+        native.cpu_table = words  # lives as long as what points to it
     if config.share_name is not None:
         native.share_name = config.share_name.encode()
     native.device = -1 if config.device is None else config.device

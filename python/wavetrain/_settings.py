@@ -53,11 +53,10 @@ LIMITS = {
     "lent_slots": (0, 0, 64),
     "trace_events": (0, 0, 4294967295),
     "max_indices_per_sample": (0, 0, 4294967295),
-    "check_memory": (1, 0, 4294967295),
+    "check_memory": (1, 0, 1),
     "on_consumer_lost": (0, 0, 1),
     "share_consumers": (0, 0, 64),
     "share_order": (0, 0, 2),
     "share_owner": (0, 0, 1),
     "attach_timeout_ns": (60000000000, 0, 18446744073709551615),
-    "cpu_words": (0, 0, 4294967295),
 }

@@ -116,6 +116,7 @@ class Stats:
     backend: Backend
     backend_text: str  # which was taken and why
     limit_text: str  # what bounds the run, and the one setting to try; "" before the 4th batch
+    placement_text: str  # how many threads there are, on which CPUs, and why
     oldest_held_batch: int  # the batch that is held the longest
     oldest_held_since_ns: int  # when it was popped, as time.monotonic_ns; 0: none is held
     batches_lost: int  # that consumers had popped, or were to get, which were lost

@@ -138,6 +138,9 @@ pub const SAMPLES_MAX: u32 = 1 << 20;
 /// Most stack that a hook may be given: more is a mistake.
 pub const HOOK_STACK_BYTES_MAX: u64 = 1 << 30;
 
+/// Words of the largest set of CPUs: Linux has 8,192 CPUs at most.
+pub const CPU_WORDS_MAX: usize = 128;
+
 /// Most threads of either kind.
 pub const THREADS_MAX: u32 = 1024;
 

@@ -5,6 +5,7 @@ pub mod abi;
 pub mod arena;
 pub mod bill;
 pub mod cache;
+pub mod cpus;
 pub mod indexes;
 pub mod limits;
 pub mod math;

@@ -323,7 +323,7 @@ stats! {
     /// NUL-terminated: what bounds the run, and the one setting to try; empty before the fourth
     /// batch, and if other processes pop.
     limit_text: [c_char; SHORT_TEXT_BYTES],
-    /// Empty: not built yet.
+    /// NUL-terminated: how many threads there are, on which CPUs, and why.
     placement_text: [c_char; SHORT_TEXT_BYTES],
     /// Number of the batch that is held the longest, by the caller or by tensors; 0 also where
     /// none is.

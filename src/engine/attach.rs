@@ -21,6 +21,7 @@ use crate::fail;
 use crate::os::memory::Paged;
 use crate::os::socket::{self, Descriptors, Peer};
 use crate::os::{Errno, Os};
+use crate::setup::allotted::Allotted;
 use crate::setup::config::{Config, FieldTable, THREADS_PUMP};
 use crate::setup::settings::{Settings, settings_from_config};
 use crate::setup::share::{Part, socket_name};
@@ -205,7 +206,7 @@ fn settings_of(facts: &Facts, number: u32, why: &mut Why) -> Result<Settings, St
         }
         _ => config.fields = FieldTable::over(named),
     }
-    let mut settings = settings_from_config(&config, 1, why)?;
+    let mut settings = settings_from_config(&config, &Allotted::of(1), why)?;
     settings.share.part = Part::Consumer;
     settings.share.consumers = number;
     (settings.lookahead_samples, settings.uri_pool_bytes) = (1, MEMORY_PAGE_BYTES);

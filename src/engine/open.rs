@@ -8,6 +8,7 @@
 use crate::base::abi::{HostJob, MemoryHook};
 use crate::base::arena::{Carver, Region};
 use crate::base::bill::{Bill, Item, Kind, Line};
+use crate::base::cpus::CpuSet;
 use crate::base::indexes::{LANES, Lane};
 use crate::base::limits::{MEMORY_PAGE_BYTES, METADATA_SMALL_BYTES, WINDOW_BYTES};
 use crate::base::stats::StatsCells;
@@ -27,6 +28,7 @@ use crate::engine::ways_out::{log_bill, log_geometry, name_largest_line};
 use crate::fail;
 use crate::finish::PASSES;
 use crate::jobs::plan::window::Planner;
+use crate::os::allotted::{Left, memory_left};
 use crate::os::asked::Asked;
 use crate::os::folder::Folder;
 use crate::os::memory::{Block, Paged};
@@ -66,10 +68,35 @@ pub fn bill(settings: &Settings, why: &mut Why) -> Result<(Bill, Geometry), Stat
     Ok((count(settings, &geometry), geometry))
 }
 
-/// The bytes of a config's block, and the geometry of it.
+/// The bytes of a config's block, and the geometry of it, if the system allots what it takes.
 #[inline(never)] // as said of `layout`
-fn host_bytes(settings: &Settings, why: &mut Why) -> Result<(u64, Geometry), Status> {
-    bill(settings, why).map(|(bill, geometry)| (bill.total(Kind::Host), geometry))
+fn planned(os: &'static Os, settings: &Settings, why: &mut Why) -> Result<(u64, Geometry), Status> {
+    let solved = bill(settings, why).inspect_err(|status| log_refusal(os, settings, *status));
+    let (bill, geometry) = solved?;
+    refuse_beyond(os, settings, &bill, why)?;
+    Ok((bill.total(Kind::Host), geometry))
+}
+
+/// Refuses a budget beyond what the system allots. A block that the caller gives is there already,
+/// or its allocator knows better.
+fn refuse_beyond(os: &Os, settings: &Settings, bill: &Bill, why: &mut Why) -> Result<(), Status> {
+    let (config, hook) = (&settings.config, &settings.config.memory);
+    let is_callers = !hook.host_block.is_null() || hook.alloc.is_some();
+    let need = host_total(bill) - if is_callers { bill.total(Kind::Host) } else { 0 };
+    if config.check_memory == 0 {
+        return Ok(());
+    }
+    let Some(Left { bytes, limit }) = memory_left(os).filter(|left| left.bytes < need) else {
+        return Ok(());
+    };
+    let status = fail!(
+        why,
+        OutOfMemory,
+        "this config takes {need} bytes of memory, and {limit} leaves {bytes} (check_memory = 0 \
+         opens it nevertheless)"
+    );
+    name_largest_line(status, bill, why);
+    Err(status)
 }
 
 /// The least bill that a config can be opened with.
@@ -180,10 +207,10 @@ pub fn open(
     why: &mut Why,
 ) -> Result<Opened, Status> {
     let mut sharing = Sharing { attached, ..Sharing::default() };
-    let opened = segments::take(os, settings, why).and_then(|owned| {
-        sharing.owned = owned;
+    let opened = planned(os, settings, why).and_then(|plan| {
+        sharing.owned = segments::take(os, settings, why)?;
         sharing.records = segments::shared_records(os, settings, &sharing);
-        open_with(os, settings, handle, &mut sharing, why)
+        open_with(os, settings, (handle, plan), &mut sharing, why)
     });
     // A loader that was made gave them back itself.
     sharing.owned.iter().for_each(|owned| end_owned(os, owned));
@@ -199,12 +226,10 @@ fn end_owned(os: &Os, owned: &Paged<Owned>) {
 fn open_with(
     os: &'static Os,
     settings: &Settings,
-    handle: Handle,
+    (handle, (bytes, geometry)): (Handle, (u64, Geometry)),
     sharing: &mut Sharing,
     why: &mut Why,
 ) -> Result<Opened, Status> {
-    let solved = host_bytes(settings, why);
-    let (bytes, geometry) = solved.inspect_err(|status| log_refusal(os, settings, *status))?;
     let (hook, mut values) = (settings.config.memory, values_from_settings(settings));
     let windows = reserve_windows(os, settings, why)?;
     let block = Block::take(os, &hook, bytes, why).inspect_err(|status| {
@@ -247,6 +272,7 @@ fn open_with(
         return Err(status);
     }
     log_geometry(loader.shared, || count(settings, &geometry));
+    log_placement(loader.shared);
     if HAS_DEVICES {
         let reason = settings.backend_reason.as_str();
         loader.shared.sink.log(Level::Info, 0, format_args!("backend {reason}"));
@@ -264,6 +290,12 @@ fn log_refusal(os: &'static Os, settings: &Settings, status: Status) {
 fn sink_of(os: &'static Os, settings: &Settings) -> Sink {
     let config = &settings.config;
     Sink::new(os, config.log, config.log_level, config.log_quiet == 1)
+}
+
+#[inline(never)] // its text is not to stand on the stack of an open
+fn log_placement(shared: &Shared) {
+    let placement = shared.settings.placement();
+    shared.sink.log(Level::Info, 0, format_args!("placement: {placement}"));
 }
 
 /// The addresses of the windows of mapped files, if there are any.
@@ -347,6 +379,7 @@ fn layout(
     let (workers, is_whole) = carve_workers(carver, settings, geometry);
     let (drafts, threads) = (Drafts::carve(carver, settings), carve_threads(carver, settings));
     let planners = carve_planner(carver, settings);
+    let cpus = carve_cpus(carver, settings);
     let states = carve_common(carver, os, settings, geometry, (common_scratch, sharing));
     let engine = carve_engine(carver, engine.filter(|_| is_whole));
     let config = &settings.config;
@@ -375,6 +408,7 @@ fn layout(
         resample_memory,
         paddings: values.paddings.clone(),
         sharing: core::mem::take(sharing),
+        cpus,
     };
     let shared = carver.place(Item::Instance, || states.map(make)).and_then(Option::as_ref);
     let make = |(shared, (state, ..)): (&'static Shared, Common)| Engine {
@@ -463,6 +497,15 @@ fn carve_tables(
 ) -> WaveTables {
     let staging = carve_staging(carver, settings, geometry, engine);
     WaveTables::carve(carver, settings.wave_counts(), staging)
+}
+
+/// The CPUs that the config names, if it does.
+#[inline(never)] // as said of `layout`
+fn carve_cpus(carver: &mut Carver, settings: &Settings) -> Option<&'static CpuSet> {
+    let table = settings.config.cpus;
+    // It was read and checked before.
+    let set = |_: &mut Carver| table.read(&mut Why::new()).ok().flatten().unwrap_or(CpuSet::EMPTY);
+    carver.slice_from(Item::Instance, u64::from(!table.is_none()), set).first()
 }
 
 /// A place for the handle of each own thread.
@@ -566,6 +609,10 @@ fn start_threads(
     while state.threads.starting > 0 {
         state.wait(Condition::Idle);
     }
+    if let Some(cpu) = state.threads.cpu_refused {
+        let fix = "take it out of cpus, or ask for it where the process is started";
+        return Err(fail!(why, Invalid, "cpus: this process may not use CPU {cpu}: {fix}"));
+    }
     let Some(left) = state.threads.stack_left else { return Ok(()) };
     let settings = &loader.shared.settings;
     let (decode, io) = (Stack::of(settings, 0), Stack::of(settings, settings.decode_threads));
@@ -585,6 +632,7 @@ fn start_threads(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::setup::allotted::Allotted;
     use crate::setup::config::Config;
     use crate::setup::settings::settings_from_config;
 
@@ -594,7 +642,7 @@ mod tests {
             let mut config = Config { samples_per_batch, sample_rank: 3, ..Config::default() };
             config.sample_shape[..3].copy_from_slice(&[4, 4, 4]);
             let mut why = Why::new();
-            let settings = settings_from_config(&config, 2, &mut why).unwrap();
+            let settings = settings_from_config(&config, &Allotted::of(2), &mut why).unwrap();
             let billed = bill(&settings, &mut why);
             assert!(billed.is_ok(), "{samples_per_batch}: {why}");
         }
@@ -607,7 +655,8 @@ mod tests {
         let mut threads_before = 0;
         for cpu_count in [1, 2, 16, 64, 128, 1024] {
             let mut why = Why::new();
-            let mut settings = settings_from_config(&config, cpu_count, &mut why).unwrap();
+            let mut settings =
+                settings_from_config(&config, &Allotted::of(cpu_count), &mut why).unwrap();
             settings.settle(floor);
             assert!(settings.decode_threads >= threads_before.min(cpu_count));
             threads_before = settings.decode_threads;

@@ -99,14 +99,6 @@ fn take_memory(
     why: &mut Why,
 ) -> Result<(), Status> {
     let need = shared_bytes(settings);
-    if let Some(left) = (os.memory_left)().filter(|left| *left < need) {
-        return Err(fail!(
-            why,
-            OutOfMemory,
-            "batches that processes share take {need} bytes, and the system has {left}: lower \
-             n_batch_slots, samples_per_batch or sample_shape"
-        ));
-    }
     let mut refused = |bytes: u64, errno: Errno| {
         fail!(why, OutOfMemory, "sharing {bytes} bytes, of {need} in all: {errno}")
     };

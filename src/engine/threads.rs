@@ -1,5 +1,6 @@
 //! Threads of ours, and the loop that all who work run: take a job, do it, look again.
 
+use crate::base::cpus::CpuSet;
 use crate::base::indexes::Lane;
 use crate::base::math::index;
 use crate::base::text::Text;
@@ -91,9 +92,24 @@ impl Engine {
         Engine::note_started(state);
     }
 
+    /// Keeps this thread to the CPUs that the config names; the first that it may not use.
+    #[inline(never)] // its sets are not to stand on the stack of all that a thread does
+    fn refused_cpu(&self) -> Option<u32> {
+        let (os, cpus) = (self.shared.os, self.shared.cpus?);
+        // A system that refuses all of them leaves the thread where it was.
+        let kept = (os.keep_to_cpus)(cpus).map_or(CpuSet::EMPTY, |()| (os.cpus)());
+        cpus.first_beyond(&kept)
+    }
+
     /// What own thread number `number` does until close.
     pub fn thread_main(&self, number: u32) {
         let settings = &self.shared.settings;
+        if let Some(cpu) = self.refused_cpu() {
+            let state = &mut *self.lock.lock();
+            state.threads.cpu_refused = Some(cpu);
+            state.end_thread();
+            return Engine::note_started(state);
+        }
         if settings.is_cuda() && number < settings.decode_threads {
             // A system that forbids it leaves the thread as it is.
             let _ = (self.shared.os.be_batch)();

@@ -3,10 +3,12 @@
 //! In: plain numbers and byte strings. Out: results with the errno. Nothing above this module calls
 //! libc, so a test that replaces one entry sees, fails or delays every such call of a loader.
 
+pub mod allotted;
 pub mod asked;
 #[cfg(any(test, all(wavetrain_archive, not(wavetrain_panic_texts))))]
 pub mod calls;
 pub mod cancel;
+pub mod cgroup;
 pub mod directory;
 pub mod fatal;
 pub mod folder;
@@ -22,14 +24,16 @@ pub mod sink;
 pub mod socket;
 pub mod store;
 pub mod sync;
+pub mod system_files;
 pub mod thread_locals;
 mod threads;
 pub mod workers;
 
 use crate::base::arena::Region;
+use crate::base::cpus::CpuSet;
 use crate::base::version::Version;
 use crate::os::threads::{be_batch, name_thread, thread_join, thread_start};
-use core::ffi::c_void;
+use core::ffi::{CStr, c_void};
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 
@@ -159,8 +163,6 @@ table! {
     /// A file without a name, of so many bytes that are all reserved, for memory that processes
     /// share.
     share_memory: fn(bytes: u64) -> Result<i32, Errno> = segment::share_memory;
-    /// Bytes that the system could give now; None if it does not report them.
-    memory_left: fn() -> Option<u64> = segment::memory_left;
     /// Called before each write into memory that processes share: for tests, which end the process
     /// there.
     before_store: fn() = || {};
@@ -208,8 +210,20 @@ table! {
     /// Writes the path of the process's current folder; its bytes, without a NUL. ERANGE where it
     /// does not fit.
     current_folder: fn(target: &mut [u8]) -> Result<usize, Errno> = folder::current_folder;
-    /// CPUs that this thread may run on.
-    cpu_count: fn() -> u32 = cpu_count;
+    /// Reads a part of a file in which the system describes itself, by its NUL-terminated path; 0
+    /// bytes at its end. Tests put files of another machine there.
+    read_system: fn(path: &[u8], target: &mut [u8], offset: u64) -> Result<usize, Errno> =
+        read_system;
+    /// Writes the value of a variable of the environment, of a NUL-terminated name; its bytes. None
+    /// if it is not set, or longer.
+    variable: fn(name: &[u8], target: &mut [u8]) -> Option<usize> = variable;
+    /// CPUs that this thread may run on; none if the system does not say.
+    cpus: fn() -> CpuSet = threads::cpus;
+    /// Lets this thread run on these CPUs alone; the system leaves out those that the process may
+    /// not use.
+    keep_to_cpus: fn(cpus: &CpuSet) -> Result<(), Errno> = threads::keep_to_cpus;
+    /// Soft limit of addresses; u64::MAX: there is none.
+    address_bytes_max: fn() -> u64 = address_bytes_max;
     /// Soft limit of open files.
     open_files_max: fn() -> u64 = open_files_max;
     /// Lets another thread run.
@@ -424,24 +438,39 @@ fn thread_number() -> u64 {
     unsafe { libc::syscall(libc::SYS_gettid) as u64 }
 }
 
-fn cpu_count() -> u32 {
-    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: the kernel writes at most the size that is passed; zeroed is a valid set.
-    unsafe {
-        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()) != 0 {
-            return 1;
-        }
-        (libc::CPU_COUNT(&set.assume_init()) as u32).max(1)
-    }
+fn read_system(path: &[u8], target: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    let fd = open_with(path, 0)?;
+    let got = read(fd, target, offset, false);
+    close(fd);
+    got
+}
+
+fn variable(name: &[u8], target: &mut [u8]) -> Option<usize> {
+    assert!(name.last() == Some(&0));
+    // SAFETY: the name is NUL-terminated. The value has a NUL, and is copied at once: who changes
+    // the environment meanwhile breaks every reader of it.
+    let value = unsafe {
+        let value = libc::getenv(name.as_ptr().cast());
+        if value.is_null() { None } else { Some(CStr::from_ptr(value).to_bytes()) }
+    };
+    let value = value?;
+    target.get_mut(..value.len())?.copy_from_slice(value);
+    Some(value.len())
 }
 
 fn open_files_max() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: writes one rlimit.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
-        return 256;
-    }
-    limit.rlim_cur
+    soft_limit(|limit| unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, limit) }).unwrap_or(256)
+}
+
+fn address_bytes_max() -> u64 {
+    // SAFETY: the same.
+    soft_limit(|limit| unsafe { libc::getrlimit(libc::RLIMIT_AS, limit) }).unwrap_or(u64::MAX)
+}
+
+fn soft_limit(ask: impl FnOnce(&mut libc::rlimit) -> i32) -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    (ask(&mut limit) == 0).then_some(limit.rlim_cur)
 }
 
 fn yield_now() {
@@ -468,7 +497,7 @@ mod tests {
     fn the_clock_does_not_go_back() {
         let first = now_ns();
         assert!(now_ns() >= first);
-        assert!(cpu_count() >= 1);
+        assert!(threads::cpus().count() >= 1);
     }
 
     #[test]

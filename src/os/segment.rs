@@ -69,22 +69,6 @@ pub fn map_segment(fd: i32, bytes: u64, is_writable: bool) -> Result<Region, Err
     Ok(unsafe { Region::over(start, bytes) })
 }
 
-/// Bytes that the system could give now: memory and swap that are free or can be made so. None if
-/// it does not report them.
-pub(super) fn memory_left() -> Option<u64> {
-    let mut bytes = [0; 4096];
-    let fd = super::open_with(b"/proc/meminfo\0", 0).ok()?;
-    let got = super::read(fd, &mut bytes, 0, false);
-    close(fd);
-    let text = core::str::from_utf8(bytes.get(..got.ok()?)?).ok()?;
-    let kibibytes = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_ascii_whitespace().next()?.parse::<u64>().ok()
-    };
-    let available = kibibytes("MemAvailable:")?;
-    Some((available + kibibytes("SwapFree:").unwrap_or(0)) << 10)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,10 +95,5 @@ mod tests {
             (SYSTEM.unmap)(region.start(), region.bytes());
         }
         close(fd);
-    }
-
-    #[test]
-    fn the_system_reports_how_much_memory_is_left() {
-        assert!(memory_left().unwrap() > 1 << 20);
     }
 }

@@ -4,6 +4,7 @@
 //! begins its work only with as much of its stack left as the work needs.
 
 use crate::base::arena::Region;
+use crate::base::cpus::CpuSet;
 use crate::os::cancel::Uncancelled;
 use crate::os::{Errno, Os, system_call};
 use core::ffi::c_void;
@@ -132,6 +133,25 @@ pub fn name_thread(name: &[u8]) -> Result<(), Errno> {
     let arguments = [libc::PR_SET_NAME as usize, name.as_ptr().addr(), 0, 0, 0];
     // SAFETY: the kernel reads the name up to its NUL.
     unsafe { system_call(libc::SYS_prctl, arguments) }.map(|_| ())
+}
+
+/// CPUs that the calling thread may run on; none if the system does not say.
+pub fn cpus() -> CpuSet {
+    let mut cpus = CpuSet::EMPTY;
+    let place = [0, size_of::<CpuSet>(), (&raw mut cpus.words).addr(), 0, 0];
+    // SAFETY: the kernel writes at most the bytes of the set. By its number, because cpu_set_t of C
+    // libraries has 1,024 CPUs, and the kernel refuses what is shorter than its own set.
+    match unsafe { system_call(libc::SYS_sched_getaffinity, place) } {
+        Ok(_) => cpus,
+        Err(_) => CpuSet::EMPTY,
+    }
+}
+
+/// Lets the calling thread run on these CPUs alone.
+pub fn keep_to_cpus(cpus: &CpuSet) -> Result<(), Errno> {
+    let place = [0, size_of::<CpuSet>(), (&raw const cpus.words).addr(), 0, 0];
+    // SAFETY: the kernel reads the set, which outlives the call.
+    unsafe { system_call(libc::SYS_sched_setaffinity, place) }.map(|_| ())
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use crate::base::status::{Status, Why};
 use crate::cuda::DriverPath;
 use crate::fail;
 use crate::records::Dtype;
+pub use crate::setup::cpu_table::CpuTable;
 pub use crate::setup::field_table::FieldTable;
 pub use crate::setup::share::ShareName;
 use core::ffi::c_void;
@@ -253,8 +254,10 @@ macro_rules! config_table {
         /// Threads that wait for storage.
         n_io_threads: u32 = 16, [1, THREADS_MAX] => Count "threads that wait for storage";
         /// Threads that decode, or, if wavetrain has none, threads of yours that work at a time. 0
-        /// = derived: CPUs of the affinity mask; on a device less two, for your thread and the
-        /// driver's, and 1 at least; fewer if the host memory cap has no room for their scratch.
+        /// = derived: the least of the affinity mask, the cgroup's CPU quota and the CPUs online,
+        /// divided by the ranks of the node if a launcher names their number; on a device less two,
+        /// for your thread and the driver's, and 1 at least; fewer if the host memory cap has no
+        /// room for their scratch.
         n_decode_threads: u32 = 0, [0, THREADS_MAX]
             => Count "threads that decode; 0 = CPUs, on a device less two (short: --threads)";
         /// Metadata and index reads in flight.
@@ -407,9 +410,10 @@ macro_rules! config_table {
         trace_events: u32 = 0, {unbuilt};
         /// Most indices in the lists of a sample. Not built yet.
         max_indices_per_sample: u32 = 0, {unbuilt};
-        /// 1: open is OUT_OF_MEMORY for a budget beyond what the system allots. Not built yet:
-        /// nothing is checked.
-        check_memory: u32 = 1, {unbuilt};
+        /// 1: open is OUT_OF_MEMORY, before it touches a page, for a budget beyond what is left of
+        /// the cgroup's memory limit, of MemAvailable + SwapFree, of CommitLimit if the system
+        /// keeps to it, or of RLIMIT_AS; 0: nothing is checked.
+        check_memory: u32 = 1, [0, 1] => Switch "refuse a budget beyond what the system allots";
         /// `LOST_`: the effect of a consumer that ends without a close, closes while batches for it
         /// are left, or does not attach in time.
         on_consumer_lost: u32 = LOST_FAIL, [0, LOST_SKIP]
@@ -430,13 +434,10 @@ macro_rules! config_table {
         reserved4: u32 = 0, [0, 0];
         /// A consumer that has not attached by then, counted from open, is lost.
         attach_timeout_ns: u64 = 60_000_000_000 => Time "longest wait for a consumer";
-        /// Bits of the CPUs that threads may use; NULL: those of the thread that opens. Not built
-        /// yet.
-        cpus: *const u64 = ptr::null(), {unbuilt};
-        /// Words of cpus. Not built yet.
-        cpu_words: u32 = 0, {unbuilt};
-        /// Always 0.
-        reserved5: u32 = 0, [0, 0];
+        /// Bits of the CPUs that wavetrain's threads may use, whatever the mask of the thread that
+        /// opens; read during the call alone. One that is not online, or that the process may not
+        /// use, is INVALID. NULL: the mask of that thread.
+        cpus: CpuTable = CpuTable::NONE;
     } };
 }
 config_table!(config);

@@ -367,6 +367,7 @@ fn grow_decoding(layout: &mut Layout, wish: u64, device_more: &mut u64, host_mor
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::setup::allotted::Allotted;
     use crate::setup::config::{BACKEND_CUDA, Config};
     use crate::setup::settings::settings_from_config;
 
@@ -379,7 +380,7 @@ mod tests {
         let mut accepted = 0;
         for cap in (1..200).map(|mib| mib << 20) {
             config.max_host_memory_bytes = cap;
-            let settings = settings_from_config(&config, 8, &mut why).unwrap();
+            let settings = settings_from_config(&config, &Allotted::of(8), &mut why).unwrap();
             match settings.solve(|chunk| chunk, bill, &mut why) {
                 Ok(geometry) => {
                     assert!(bill(&geometry) <= cap);
@@ -405,7 +406,7 @@ mod tests {
             config.max_chunk_uncompressed_bytes = chunk_bytes;
             config.max_host_memory_bytes = mib << 20;
             let mut why = Why::new();
-            let settings = settings_from_config(&config, 8, &mut why).unwrap();
+            let settings = settings_from_config(&config, &Allotted::of(8), &mut why).unwrap();
             settings.solve(|chunk| chunk, bill, &mut why).unwrap().slab_bytes / chunk_bytes
         };
         assert_eq!([100, 135, 200, 1000].map(|mib| staged(32, mib)), [1, 2, 3, 3]);
@@ -420,7 +421,7 @@ mod tests {
         (config.backend, config.sample_rank) = (BACKEND_CUDA, 2);
         config.sample_shape[..2].copy_from_slice(&[8, 16]);
         let mut why = Why::new();
-        let settings = settings_from_config(&config, 8, &mut why).unwrap();
+        let settings = settings_from_config(&config, &Allotted::of(8), &mut why).unwrap();
         let bill = |g: &Geometry| {
             let sizes = settings.device_sizes(&g.device, g.slab_bytes);
             sizes.pinned_bytes() + g.pool_bytes
@@ -443,7 +444,7 @@ mod tests {
         config.sample_rank = sample_shape.len() as u32;
         config.sample_shape[..sample_shape.len()].copy_from_slice(sample_shape);
         let mut why = Why::new();
-        let settings = settings_from_config(&config, 8, &mut why).unwrap();
+        let settings = settings_from_config(&config, &Allotted::of(8), &mut why).unwrap();
         let bill = |g: &Geometry| settings.slots_bytes() + g.slab_bytes + g.pool_bytes;
         settings.solve(|chunk| chunk, bill, &mut why).unwrap().pool_bytes >> 24
     }
@@ -459,7 +460,7 @@ mod tests {
                 (config.backend, config.device_decode) = (BACKEND_CUDA, way);
             }
             let mut why = Why::new();
-            let settings = settings_from_config(&config, 8, &mut why).unwrap();
+            let settings = settings_from_config(&config, &Allotted::of(8), &mut why).unwrap();
             let bill = |g: &Geometry| {
                 settings.device_sizes(&g.device, 0).pinned_bytes() + g.slab_bytes + g.pool_bytes
             };

@@ -1,9 +1,11 @@
 //! What is decided once, at open: settings, sizes, and which backend.
 
+pub mod allotted;
 pub mod augment;
 mod backend;
 pub mod config;
 pub mod counts;
+pub mod cpu_table;
 pub mod field_table;
 pub mod fields;
 pub mod geometry;

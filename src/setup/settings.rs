@@ -16,6 +16,7 @@ use crate::cuda::HAS_DEVICES;
 use crate::cuda::engine::DEVICE_PAGE_BYTES;
 use crate::device::{TILES_BYTES, UNIT_BYTES};
 use crate::fail;
+use crate::setup::allotted::Allotted;
 use crate::setup::augment::{augment_words, resample_bytes};
 use crate::setup::backend;
 use crate::setup::config::{self, Config, FieldTable, Hook, range};
@@ -108,8 +109,8 @@ pub struct Settings {
     tables_bytes: u64,
     /// See the method.
     is_cuda: bool,
-    /// CPUs that may be used.
-    cpu_count: u32,
+    /// What may be used of the machine.
+    pub(super) allotted: Allotted,
     /// Why that backend.
     pub backend_reason: Why,
     /// The part in batches that processes share.
@@ -125,11 +126,11 @@ pub struct Floor {
     pub tables_bytes: u64,
 }
 
-/// Checks `config`. `cpu_count` stands for "0 = derived" threads.
+/// Checks `config`. `allotted` stands for "0 = derived" threads.
 #[inline(never)] // what it makes on the way is not to stand on the stack of all that follows
 pub fn settings_from_config(
     config: &Config,
-    cpu_count: u32,
+    allotted: &Allotted,
     why: &mut Why,
 ) -> Result<Settings, Status> {
     check(config, why)?;
@@ -179,7 +180,7 @@ pub fn settings_from_config(
         cache_memory_bytes,
         tables_bytes: 0,
         is_cuda,
-        cpu_count,
+        allotted: *allotted,
         backend_reason,
         share,
         cache_uses: (cache_memory_bytes / GRANULE_BYTES * USES_PER_GRANULE).min(1 << 30) as u32,
@@ -454,12 +455,21 @@ impl Settings {
         }
     }
 
-    /// If the number of decoding threads is derived: as many as the process has CPUs; on a device
+    /// Whether another process fills the batches.
+    pub fn is_consumer(&self) -> bool {
+        self.share.part == Part::Consumer
+    }
+
+    /// If the number of decoding threads is derived: as many as the loader has CPUs; on a device
     /// but for two, which the trainer's thread and the one that calls the driver keep busy.
+    pub(super) fn wished_threads(&self) -> u32 {
+        let others = if self.is_cuda() { DEVICE_CPUS } else { 0 };
+        self.allotted.cpus().saturating_sub(others).clamp(1, THREADS_MAX)
+    }
+
     fn derive_threads(&mut self) {
         if self.config.n_decode_threads == 0 {
-            let others = if self.is_cuda() { DEVICE_CPUS } else { 0 };
-            self.decode_threads = self.cpu_count.saturating_sub(others).clamp(1, THREADS_MAX);
+            self.decode_threads = self.wished_threads();
         }
     }
 

@@ -14,7 +14,7 @@ fn config() -> Config {
 
 fn refused(config: &Config) -> (Status, std::string::String) {
     let mut why = Why::new();
-    match settings_from_config(config, 2, &mut why) {
+    match settings_from_config(config, &Allotted::of(2), &mut why) {
         Ok(_) => panic!("accepted"),
         Err(status) => (status, std::string::String::from(why.as_str())),
     }
@@ -25,7 +25,7 @@ fn the_defaults_validate_for_every_samples_per_batch() {
     for samples in [1, 2, 3, 8, 64, 1000, 4096, 65536] {
         let config = Config { samples_per_batch: samples, ..config() };
         let mut why = Why::new();
-        let settings = settings_from_config(&config, 2, &mut why).unwrap();
+        let settings = settings_from_config(&config, &Allotted::of(2), &mut why).unwrap();
         assert_eq!(settings.lookahead_samples, (2 * samples).max(64));
     }
 }
@@ -57,7 +57,7 @@ fn an_unbuilt_feature_is_refused_by_name() {
 fn what_is_said_of_a_device_is_never_passed_over() {
     let nowhere = DriverPath::from_static(c"/nowhere/libcuda.so.1");
     let auto = Config { backend: BACKEND_AUTO, cuda_driver: nowhere, ..config() };
-    let settings = settings_from_config(&auto, 4, &mut Why::new()).unwrap();
+    let settings = settings_from_config(&auto, &Allotted::of(4), &mut Why::new()).unwrap();
     let reason = settings.backend_reason.as_str();
     assert!(!settings.is_cuda() && reason.contains("/nowhere/libcuda.so.1"), "{reason}");
     let (mut cap, mut stream, mut device, mut driver) = (config(), config(), config(), config());
@@ -75,7 +75,7 @@ fn what_is_said_of_a_device_is_never_passed_over() {
         assert_eq!(status, Status::Invalid, "{name}");
         assert!(text.starts_with(&std::format!("{name} is set, but backend is host: ")), "{text}");
         let auto = Config { backend: BACKEND_AUTO, cuda_driver: nowhere, ..config };
-        assert!(settings_from_config(&auto, 4, &mut Why::new()).is_ok(), "{name}");
+        assert!(settings_from_config(&auto, &Allotted::of(4), &mut Why::new()).is_ok(), "{name}");
     }
 }
 
@@ -84,7 +84,7 @@ fn a_device_leaves_two_cpus_to_others_and_the_host_none() {
     let host = config();
     let device = Config { backend: BACKEND_CUDA, ..host };
     let threads = |config: &Config, cpus| {
-        settings_from_config(config, cpus, &mut Why::new()).unwrap().decode_threads
+        settings_from_config(config, &Allotted::of(cpus), &mut Why::new()).unwrap().decode_threads
     };
     for (cpus, beside_a_device) in [(0, 1), (1, 1), (2, 1), (3, 1), (4, 2), (16, 14)] {
         assert_eq!(threads(&host, cpus), cpus.max(1), "{cpus} CPUs");
@@ -92,14 +92,14 @@ fn a_device_leaves_two_cpus_to_others_and_the_host_none() {
         assert_eq!(threads(&Config { n_decode_threads: 5, ..device }, cpus), 5);
     }
     for config in [host, device] {
-        assert_eq!(threads(&config, u32::MAX), THREADS_MAX);
+        assert_eq!(threads(&config, u32::MAX - 1), THREADS_MAX);
     }
 }
 
 #[test]
 fn the_host_that_is_taken_for_a_device_decodes_on_all_cpus() {
     let device = Config { backend: BACKEND_CUDA, ..config() };
-    let mut settings = settings_from_config(&device, 16, &mut Why::new()).unwrap();
+    let mut settings = settings_from_config(&device, &Allotted::of(16), &mut Why::new()).unwrap();
     settings.config.backend = BACKEND_AUTO;
     let no_device = (Status::Cuda, &Why::new());
     assert!(settings.take_the_host(no_device, |settings| Floor {

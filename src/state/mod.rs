@@ -142,6 +142,8 @@ pub struct Threads {
     pub starting: u32,
     /// The least that a thread found of its stack, if it was too little.
     pub stack_left: Option<u64>,
+    /// A CPU of the config that a thread was not let onto.
+    pub cpu_refused: Option<u32>,
 }
 
 /// See the module.

@@ -3,6 +3,7 @@
 use crate::assemble::axis::PadMode;
 use crate::assemble::changes::change_records;
 use crate::base::arena::{Region, Table};
+use crate::base::cpus::CpuSet;
 use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
 use crate::base::limits::{ELEMENT_BYTES_MAX, FIELDS_MAX, RANK_MAX};
 use crate::base::stats::StatsCells;
@@ -79,6 +80,8 @@ pub struct Shared {
     pub resample_memory: Region,
     /// The part that it has in common with other processes.
     pub sharing: Sharing,
+    /// The CPUs that own threads keep to, if the config names them.
+    pub cpus: Option<&'static CpuSet>,
     pub views: Views,
     /// The elements for places without a source, by field.
     pub paddings: Paddings,

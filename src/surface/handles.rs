@@ -180,7 +180,7 @@ fn enter_place(number: usize, is_wanted: impl Fn(&Place, &Opened) -> bool) -> Op
 /// Opens a loader; its token.
 pub fn open_token(os: &'static Os, config: &Config, why: &mut Why) -> Result<u64, Status> {
     let _uncancelled = Uncancelled::enter();
-    let mut checked = checked(config, why);
+    let mut checked = checked(os, config, why);
     let token = open_settings(os, settle(&mut checked)?, None, why)?;
     if config.share_owner == 1 {
         attach_owner(os, (token, config), why).inspect_err(|_| {

@@ -5,19 +5,23 @@
 
 use crate::base::abi::{self, ArrayInfo, FilesHook, Memory, SourceHook, write_text};
 use crate::base::bill::Kind;
+use crate::base::cpus::CpuSet;
 use crate::base::limits::{EDGE_RUNS_MAX, FILE_CHUNK_BYTES, METADATA_BYTES_MAX, PARTS_MAX};
 use crate::base::math::align_up;
 use crate::base::status::{Status, Why};
 use crate::base::text::Uri;
 use crate::engine::open;
 use crate::fail;
-use crate::os::SYSTEM;
+use crate::os::allotted::{cpus_online, ranks};
 use crate::os::asked::Asked;
 use crate::os::cancel::Uncancelled;
+use crate::os::cgroup;
 use crate::os::memory::BLOCK_ALIGN;
 use crate::os::store::{Fault, Listing, Store};
+use crate::os::{Os, SYSTEM};
 use crate::records::grid::EdgeRun;
 use crate::records::{ArrayRecord, ByteOrder, Placement};
+use crate::setup::allotted::Allotted;
 use crate::setup::config::Config;
 use crate::setup::settings::{Settings, settings_from_config};
 use crate::simd::FloatEnvironment;
@@ -36,7 +40,7 @@ const_assert!(SCRATCH_BYTES > METADATA_BYTES_MAX + (EDGE_RUNS_MAX + 1) * size_of
 /// Fills the bill; if the cap is too small, with that of the smallest geometry.
 pub fn fill_memory(config: &Config, need: &mut Memory, why: &mut Why) -> Result<(), Status> {
     let _uncancelled = Uncancelled::enter();
-    let mut checked = checked(config, why);
+    let mut checked = checked(&SYSTEM, config, why);
     let settings = &*settle(&mut checked)?;
     need.host_align = BLOCK_ALIGN;
     need.slot_bytes = settings.host_slots_bytes();
@@ -61,10 +65,33 @@ pub fn fill_memory(config: &Config, need: &mut Memory, why: &mut Why) -> Result<
 /// Checks a config on this machine; `settle` follows. Settings take some KB: what borrows them from
 /// the result, and does not move them out of it, takes that much less stack.
 #[inline(never)] // what is left of a check is not to stand on the stack of all that follows
-pub fn checked(config: &Config, why: &mut Why) -> Result<Settings, Status> {
+pub fn checked(os: &Os, config: &Config, why: &mut Why) -> Result<Settings, Status> {
+    let allotted = allotted(os, config, why)?;
     // pad_value becomes the same element whatever the host set.
     let _float = FloatEnvironment::enter();
-    settings_from_config(config, (SYSTEM.cpu_count)(), why)
+    settings_from_config(config, &allotted, why)
+}
+
+/// The CPUs of this thread, or those that the config names, and what limits them.
+#[inline(never)] // its sets are not to stand on the stack of all that follows
+fn allotted(os: &Os, config: &Config, why: &mut Why) -> Result<Allotted, Status> {
+    let (given, online) = (config.cpus.read(why)?, cpus_online(os));
+    let beyond = given.zip(online).and_then(|(given, online)| given.first_beyond(&online));
+    if let Some(cpu) = beyond {
+        let fix = "take it out of cpus, or bring it online";
+        return Err(fail!(why, Invalid, "cpus: CPU {cpu} is not online: {fix}"));
+    }
+    let count = |set: Option<CpuSet>| match set.map_or(0, |set| set.count()) {
+        0 => u32::MAX,
+        count => count,
+    };
+    Ok(Allotted {
+        quota: cgroup::quota(os).unwrap_or(u32::MAX),
+        mask: count(given.or_else(|| Some((os.cpus)()))),
+        is_given: given.is_some(),
+        online: count(online),
+        ranks: ranks(os),
+    })
 }
 
 /// Derives what depends on the memory of settings that were checked: where they lie, because one
@@ -121,14 +148,14 @@ fn fit_chunks<'a>(
 
 #[inline(never)] // as said of `checked`
 fn bill_of(config: &Config, why: &mut Why) -> Result<(), Status> {
-    let mut checked = checked(config, why);
+    let mut checked = checked(&SYSTEM, config, why);
     open::bill(settle(&mut checked)?, why).map(|_| ())
 }
 
 /// Raises the memory caps that are below the floor; whether it had one.
 #[inline(never)] // as said of `checked`
 fn fit_memory(config: &mut Config, why: &mut Why) -> Result<bool, Status> {
-    let mut checked = checked(config, why);
+    let mut checked = checked(&SYSTEM, config, why);
     let settings = &*settle(&mut checked)?;
     match open::bill(settings, why) {
         Ok(_) => return Ok(false),

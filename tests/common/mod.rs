@@ -22,6 +22,7 @@ pub mod hook;
 pub mod layers;
 pub mod lender;
 pub mod loans;
+pub mod machine;
 pub mod mailbox;
 pub mod mapped;
 pub mod npy;

@@ -21,6 +21,7 @@ use wavetrain::engine::open::{bill as bill_of, floor};
 use wavetrain::loader::{Loader, Pop, Request, config_fit, memory_need};
 use wavetrain::os::SYSTEM;
 use wavetrain::records::Dtype;
+use wavetrain::setup::allotted::Allotted;
 use wavetrain::setup::settings::settings_from_config;
 use wavetrain::status::{Status, Why};
 
@@ -284,7 +285,8 @@ fn the_threads_that_were_derived_for_a_device_fit_the_host_that_is_taken_instead
                 ..crops(BACKEND_AUTO)
             };
             let mut why = Why::new();
-            let mut settings = settings_from_config(&config, cpus, &mut why).unwrap();
+            let mut settings =
+                settings_from_config(&config, &Allotted::of(cpus), &mut why).unwrap();
             assert!(settings.is_cuda());
             settings.settle(floor);
             let mut host = settings.clone();

@@ -16,6 +16,7 @@ use wavetrain::cuda::DriverPath;
 use wavetrain::loader::{Failure, Loader, Pop, Request, SCRATCH_BYTES, config_fit, memory_need};
 use wavetrain::os::{Errno, Os, SYSTEM};
 use wavetrain::records::Dtype;
+use wavetrain::setup::allotted::Allotted;
 use wavetrain::setup::field_table::FieldTable;
 use wavetrain::setup::settings::settings_from_config;
 use wavetrain::status::{Status, Why};
@@ -195,7 +196,7 @@ fn augmentation_is_a_line_of_the_bill_for_each_box_that_waits_and_none_where_it_
             config.augment = 1;
             // Two samples that are pushed, if they have several boxes, those that wait, those of
             // slots and of batches that are read before they have one, and calls of read_into.
-            let early = settings_from_config(&config, 2, &mut Why::new());
+            let early = settings_from_config(&config, &Allotted::of(2), &mut Why::new());
             let early = early.unwrap().early_batches();
             let batches = u64::from(config.n_batch_slots + early) * samples as u64;
             let pushed = if boxes > 1 { 2 } else { 0 };
@@ -427,7 +428,7 @@ unsafe extern "C" fn never_list(
 #[test]
 fn every_field_of_an_unbuilt_feature_is_refused_by_its_name() {
     type Change = fn(&mut Config);
-    let changes: [(&str, Change); 23] = [
+    let changes: [(&str, Change); 20] = [
         ("enable_gds", |c| c.enable_gds = wavetrain::config::AUTO),
         ("enable_gds", |c| c.enable_gds = wavetrain::config::GDS_ON),
         ("numa_strategy", |c| c.numa_strategy = wavetrain::config::AUTO),
@@ -448,9 +449,6 @@ fn every_field_of_an_unbuilt_feature_is_refused_by_its_name() {
         ("saturate", |c| c.saturate = 1),
         ("trace_events", |c| c.trace_events = 1),
         ("max_indices_per_sample", |c| c.max_indices_per_sample = 1),
-        ("check_memory", |c| c.check_memory = 0),
-        ("cpus", |c| c.cpus = ptr::dangling()),
-        ("cpu_words", |c| c.cpu_words = 1),
     ];
     for (name, change) in changes {
         let mut config = config(Dtype::U16, &[4], 1);

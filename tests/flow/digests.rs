@@ -10,6 +10,7 @@ use wavetrain::engine::open;
 use wavetrain::loader::{Batch, Loader, Pop, Request, memory_need};
 use wavetrain::os::SYSTEM;
 use wavetrain::records::Dtype;
+use wavetrain::setup::allotted::Allotted;
 use wavetrain::setup::settings::settings_from_config;
 use wavetrain::status::{Status, Why};
 
@@ -222,7 +223,7 @@ fn a_stream_is_reset_and_closed_while_its_batches_are_read_for_digests() {
 /// The least host memory that a config takes.
 fn floor(config: &Config) -> u64 {
     let mut why = Why::new();
-    open::floor(&settings_from_config(config, 2, &mut why).unwrap()).bytes
+    open::floor(&settings_from_config(config, &Allotted::of(2), &mut why).unwrap()).bytes
 }
 
 #[test]

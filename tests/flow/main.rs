@@ -2,6 +2,7 @@
 //! world that stands still or changes meanwhile.
 
 mod absence;
+mod allotted;
 mod bill;
 mod changes;
 mod chunk_cache;

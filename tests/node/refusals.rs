@@ -3,6 +3,7 @@
 
 use crate::common::alone::alone;
 use crate::common::drive::PATIENCE_NS;
+use crate::common::machine::read_of;
 use crate::world::*;
 use std::ffi::CString;
 use std::time::{Duration, Instant};
@@ -114,18 +115,22 @@ fn a_name_and_a_number_in_use_are_refused_with_the_process_that_has_them() {
 
 #[test]
 fn memory_that_is_short_is_refused_with_both_numbers_before_a_page_is_taken() {
-    static SHORT: Os =
-        Os { memory_left: || Some(4096), share_memory: |_| panic!("a page was taken"), ..SYSTEM };
+    static SHORT: Os = Os {
+        read_system: |_, target, offset| Ok(read_of(b"MemAvailable: 4 kB\n", target, offset)),
+        share_memory: |_| panic!("a page was taken"),
+        ..SYSTEM
+    };
     static REFUSES: Os = Os { share_memory: |_| Err(Errno(libc::ENOSPC)), ..SYSTEM };
     let name = own_name("short");
     let share_name = CString::new(name.as_str()).unwrap();
     // SAFETY: the name outlives the call.
     let share_name = unsafe { ShareName::from_raw(share_name.as_ptr()) };
     let config = Config { share_name, share_consumers: 3, ..config() };
-    let bytes = memory_need(&config).unwrap().shared_bytes;
+    let need = memory_need(&config).unwrap();
+    let (bytes, all) = (need.shared_bytes, need.shared_bytes + need.host_bytes);
     let (status, text) = refused(Loader::open_on(&SHORT, &config));
     assert_eq!(status, Status::OutOfMemory);
-    assert!(text.contains(&bytes.to_string()) && text.contains("4096"), "{text}");
+    assert!(text.contains(&all.to_string()) && text.contains("4096"), "{text}");
     let (status, text) = refused(Loader::open_on(&REFUSES, &config));
     assert_eq!(status, Status::OutOfMemory);
     assert!(text.contains(&bytes.to_string()) && text.contains("no space"), "{text}");

@@ -81,7 +81,7 @@ OTHERS = {
     *("sample_shape", "dtype", "pop_timeout_s", "enable_gds", "numa_node", "metadata_latency"),
     *("drop_last", "pad_value", "consumer_stream", "cuda_driver", "fields", "source", "digest"),
     *("augment", "keep_loaded", "reset_timeout_s", "map_uncompressed", "memory"),
-    *("share_name", "share_owner", "attach_timeout_s"),
+    *("share_name", "share_owner", "attach_timeout_s", "check_memory", "cpus"),
 }
 
 
@@ -425,7 +425,19 @@ def test_defaults_are_those_of_the_library():
     refused("keep_loaded", made, keep_loaded=2)
     assert made(map_uncompressed=True).map_uncompressed == 1
     refused("map_uncompressed", made, map_uncompressed=1)
+    assert made(check_memory=False).check_memory == 0
+    refused("check_memory", made, check_memory=2)
     assert bytes(ours.metadata_latency) == bytes(default.metadata_latency)
+
+
+def test_cpus_are_bits_of_words():
+    assert (made().cpus, made().cpu_words) == (None, 0)
+    native = made(cpus=[0, 2, 64])
+    assert (native.cpu_words, list(native.cpu_table)) == (2, [5, 1])
+    assert native.cpus == ctypes.addressof(native.cpu_table)
+    assert wavetrain.Config(**BASE, cpus=iter([3])).cpus == (3,)
+    for wrong in ([], [-1], [8192], [0.5], "0", 3, ["0"], [True]):
+        refused("cpus", made, cpus=wrong)
 
 
 @pytest.mark.parametrize(

@@ -195,10 +195,12 @@ fn rust_facts() -> Facts {
             facts.insert(format!("{name}.{field}"), *offset as i64);
         }
     }
-    // In Rust the three members that are the table of fields are one.
-    let table = facts["wavetrain_config.fields"];
-    for (member, offset) in FieldTable::FIELDS {
-        facts.insert(format!("wavetrain_config.{member}"), table + *offset as i64);
+    // In Rust the three members that are the table of fields are one, and so are those of CPUs.
+    for (name, members) in [("fields", FieldTable::FIELDS), ("cpus", CpuTable::FIELDS)] {
+        let table = facts[&format!("wavetrain_config.{name}")];
+        for (member, offset) in members {
+            facts.insert(format!("wavetrain_config.{member}"), table + *offset as i64);
+        }
     }
     for (name, value) in CONSTANTS {
         facts.insert(format!("WAVETRAIN_{name}"), value);

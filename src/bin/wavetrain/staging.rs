@@ -11,6 +11,7 @@ use wavetrain::base::limits::{RANK_MAX, RESAMPLE_BYTES_MAX};
 use wavetrain::base::status::Why;
 use wavetrain::config::Config;
 use wavetrain::loader::{self, Node};
+use wavetrain::os::SYSTEM;
 use wavetrain::records::{LevelChoice, Placement};
 use wavetrain::resample::{AXES, Filter, Map};
 use wavetrain::setup::fields;
@@ -40,7 +41,8 @@ pub fn fit<'a>(
 ) {
     let mut looked = Looked { uris, known, levels: HashMap::new() };
     let most = boxes.filter_map(|item| looked.box_bytes(&item)).max().unwrap_or(0);
-    let least = checked(config, &mut Why::new()).map_or(0, |settings| settings.resample_bytes());
+    let settings = checked(&SYSTEM, config, &mut Why::new());
+    let least = settings.map_or(0, |settings| settings.resample_bytes());
     if most > least {
         let several = most.saturating_mul(BOXES).min(BOXES_BYTES);
         config.max_resample_bytes = most.max(several).min(RESAMPLE_BYTES_MAX);

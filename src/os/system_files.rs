@@ -1,0 +1,69 @@
+//! Files in which the system describes itself, of /proc and /sys, read line by line.
+//!
+//! In: paths. Out: lines, and the numbers in them. Invariant: whatever a file holds, so many bytes
+//! are read at most, in a buffer of one size; a line that does not fit in it is left out.
+
+use crate::os::{Os, uninterrupted};
+
+/// Bytes of the longest line that is looked at, with its end.
+const LINE_BYTES: usize = 4096;
+
+/// Bytes that are read of a file at most: a list of mounts has some megabytes.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Shows the lines of a file to `is_last`, which ends that by true. `path` ends with a NUL. A file
+/// that cannot be read has no lines.
+#[inline(never)] // one buffer on the stack, whoever reads
+pub fn each_line(os: &Os, path: &[u8], is_last: &mut dyn FnMut(&str) -> bool) {
+    let mut bytes = [0; LINE_BYTES];
+    let (mut offset, mut kept, mut is_long) = (0, 0, false);
+    let mut ends = |line: &[u8], is_long: bool| {
+        !is_long && core::str::from_utf8(line).is_ok_and(|line| is_last(line))
+    };
+    while offset < FILE_BYTES_MAX {
+        let Some(room) = bytes.get_mut(kept..) else { return };
+        let got = uninterrupted(|| (os.read_system)(path, &mut *room, offset)).unwrap_or(0);
+        let Some(mut rest) = bytes.get(..kept + got) else { return };
+        if got == 0 {
+            ends(rest, is_long || rest.is_empty());
+            return;
+        }
+        offset += got as u64;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let (line, after) = rest.split_at(end);
+            if ends(line, is_long) {
+                return;
+            }
+            (rest, is_long) = (after.get(1..).unwrap_or(&[]), false);
+        }
+        // What is left is the beginning of a line, for which there is room, or there is none.
+        is_long |= rest.len() == LINE_BYTES;
+        let first = kept + got - rest.len();
+        bytes.copy_within(first..kept + got, 0);
+        kept = if is_long { 0 } else { kept + got - first };
+    }
+}
+
+/// The first words of a file's first line, if they are numbers.
+pub fn numbers<const N: usize>(os: &Os, path: &[u8]) -> [Option<u64>; N] {
+    let mut found = [None; N];
+    each_line(os, path, &mut |line| {
+        let words = line.split_ascii_whitespace().map(|word| word.parse().ok());
+        found.iter_mut().zip(words).for_each(|(place, number)| *place = number);
+        true
+    });
+    found
+}
+
+/// The numbers that stand after these words, each at the beginning of a line: "anon 4096".
+pub fn figures<const N: usize>(os: &Os, path: &[u8], names: [&str; N]) -> [Option<u64>; N] {
+    let mut found = [None; N];
+    each_line(os, path, &mut |line| {
+        let mut words = line.split_ascii_whitespace();
+        let (name, number) = (words.next(), words.next());
+        let place = names.iter().zip(&mut found).find(|(one, _)| name == Some(**one));
+        place.into_iter().for_each(|(_, place)| *place = number.and_then(|it| it.parse().ok()));
+        false
+    });
+    found
+}
