@@ -193,9 +193,9 @@
  * The number of decoding threads that is derived, and not set, is the least of the CPUs in the
  * affinity mask of the thread that opens (or in cpus), of the CPU quotas of the cgroup and of all
  * that it lies in, each rounded up, and of the CPUs online. It is divided by the ranks of the node,
- * if LOCAL_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE, MV2_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS or, in
- * a step of srun, SLURM_NTASKS_PER_NODE names their number; CPUs that cpus names are for this rank
- * alone. placement_text of the stats says what came of it.
+ * if LOCAL_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE, MV2_COMM_WORLD_LOCAL_SIZE or MPI_LOCALNRANKS
+ * names their number, or SLURM_NTASKS_PER_NODE in a step of srun; CPUs that cpus names are for this
+ * rank alone. placement_text of the stats has the number and the reason.
  * thread_mode = PUMP starts none: work happens on your thread, in wavetrain_pump and in pops and
  * pushes that wait. thread_mode = HOOK starts none: work happens in jobs that your own job system
  * runs (wavetrain_workers_hook), in wavetrain_pump, and in pops and pushes that wait; 128 KiB of

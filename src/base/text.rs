@@ -168,7 +168,8 @@ impl<const N: usize> fmt::Debug for Text<N> {
 
 /// Part `number` of a list: one text for many keeps the pointers to each out of the archive. Empty
 /// behind the last.
-pub fn part_of(list: &'static str, separator: char, number: usize) -> &'static str {
+#[inline(never)] // one of it, as small as the lists that it is for
+pub fn part_of(list: &str, separator: char, number: usize) -> &str {
     list.split(separator).nth(number).unwrap_or("")
 }
 

@@ -378,11 +378,9 @@ fn layout(
     let (chunk_memory, resample_memory) = carve_memory(carver, settings);
     let (workers, is_whole) = carve_workers(carver, settings, geometry);
     let (drafts, threads) = (Drafts::carve(carver, settings), carve_threads(carver, settings));
-    let planners = carve_planner(carver, settings);
-    let cpus = carve_cpus(carver, settings);
+    let (planners, cpus) = (carve_planner(carver, settings), carve_cpus(carver, settings));
     let states = carve_common(carver, os, settings, geometry, (common_scratch, sharing));
-    let engine = carve_engine(carver, engine.filter(|_| is_whole));
-    let config = &settings.config;
+    let (engine, config) = (carve_engine(carver, engine.filter(|_| is_whole)), &settings.config);
     let make = |(lock, stats, folder): Common| Shared {
         os,
         settings: settings.clone(),

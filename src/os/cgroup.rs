@@ -5,13 +5,16 @@
 //! process's own group and all that it lies in, up to the root that is mounted here. What cannot be
 //! read limits nothing.
 
-use crate::base::text::Text;
+use crate::base::text::{Text, part_of};
 use crate::os::Os;
 use crate::os::system_files::{each_line, figures, numbers};
 
 /// Bytes of the path of a folder, and of a file in it. Longer ones are not looked at.
 const FOLDER_BYTES: usize = 1024;
 const FILE_BYTES: usize = FOLDER_BYTES + 32;
+
+/// Words of a mount before its dash, of which Linux writes ten at most.
+const WORDS_MAX: usize = 32;
 
 type Folder = Text<FOLDER_BYTES>;
 
@@ -27,7 +30,7 @@ impl Tree {
     fn has(self, controllers: &str) -> bool {
         match self {
             Tree::Unified => controllers.is_empty(),
-            Tree::Of(name) => controllers.split(',').any(|one| one == name),
+            Tree::Of(name) => has_part(controllers, ',', name),
         }
     }
 
@@ -89,33 +92,13 @@ pub fn memory_left(os: &Os) -> Option<u64> {
 }
 
 /// The lines of memory.stat that `used` takes: anonymous and shared pages, lists of pages, what the
-/// kernel has, the parts of that where an older kernel has no sum, and what it can take back.
-const UNIFIED: [&str; 10] = [
-    "anon",
-    "shmem",
-    "active_anon",
-    "inactive_anon",
-    "unevictable",
-    "kernel",
-    "slab",
-    "kernel_stack",
-    "pagetables",
-    "slab_reclaimable",
-];
+/// kernel has, the parts of that if an older kernel has no sum, and what it can take back.
+const UNIFIED: &str = "anon shmem active_anon inactive_anon unevictable \
+                       kernel slab kernel_stack pagetables slab_reclaimable";
 
 /// The same of version 1, with the groups inside.
-const VERSION_1: [&str; 10] = [
-    "total_rss",
-    "total_shmem",
-    "total_active_anon",
-    "total_inactive_anon",
-    "total_unevictable",
-    "",
-    "",
-    "",
-    "",
-    "",
-];
+const VERSION_1: &str = "total_rss total_shmem total_active_anon total_inactive_anon \
+                         total_unevictable";
 
 /// Used bytes: see `memory_left`.
 fn used(figures: [Option<u64>; 10]) -> u64 {
@@ -144,7 +127,7 @@ impl Group<'_> {
         numbers(os, self.path(name).as_bytes_nul())
     }
 
-    fn figures<const N: usize>(&self, os: &Os, names: [&str; N]) -> [Option<u64>; N] {
+    fn figures(&self, os: &Os, names: &str) -> [Option<u64>; 10] {
         figures(os, self.path("memory.stat").as_bytes_nul(), names)
     }
 }
@@ -198,31 +181,37 @@ fn text(piece: &str) -> Folder {
     text
 }
 
+/// Whether a list has this part.
+#[inline(never)] // one of it, for every separator
+fn has_part(list: &str, separator: char, part: &str) -> bool {
+    list.split(separator).any(|one| one == part)
+}
+
 /// The path of a group from the root of a mount on, which is empty or begins with '/'. None: it
 /// lies outside of it.
 fn below<'p>(own: &'p str, root: &str) -> Option<&'p str> {
-    let rest = own.strip_prefix(root.trim_end_matches('/'))?.trim_end_matches('/');
+    let root = if root == "/" { "" } else { root };
+    let rest = own.strip_prefix(root)?;
+    let rest = if rest == "/" { "" } else { rest };
     let is_below = rest.is_empty() || rest.starts_with('/');
-    (is_below && !rest.split('/').any(|part| part == "..")).then_some(rest)
+    (is_below && !has_part(rest, '/', "..")).then_some(rest)
 }
 
 /// The root and the path of a mount, if its line in mountinfo is one of the tree:
 /// "31 23 0:28 /root /path rw,relatime - cgroup cgroup rw,cpu".
 fn mount_of(line: &str, tree: Tree) -> Option<(Folder, Folder)> {
-    let (mount, system) = line.split_once(" - ")?;
-    let mut system = system.split(' ');
-    let kind = system.next()?;
-    let options = system.nth(1)?;
-    let mut words = mount.split(' ').skip(3);
-    let (root, path) = (words.next()?, words.next()?);
-    if !tree.is_mounted(kind, options) {
+    let word = |number: usize| part_of(line, ' ', number);
+    // Before the dash are six words, and optional ones.
+    let dash = (6..=WORDS_MAX).find(|number| word(*number) == "-")?;
+    if !tree.is_mounted(word(dash + 1), word(dash + 3)) {
         return None;
     }
-    let (root, path) = (unescaped(root)?, unescaped(path)?);
+    let (root, path) = (unescaped(word(3))?, unescaped(word(4))?);
     (!root.is_cut() && !path.is_cut()).then_some((root, path))
 }
 
 /// A path of mountinfo, in which blanks and backslashes are octal numbers: "\040".
+#[inline(never)] // one of it, for both paths of a mount
 fn unescaped(word: &str) -> Option<Folder> {
     let (mut path, mut rest) = (Folder::new(), word);
     // Ends: the rest gets shorter with each turn.

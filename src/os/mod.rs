@@ -33,7 +33,7 @@ use crate::base::arena::Region;
 use crate::base::cpus::CpuSet;
 use crate::base::version::Version;
 use crate::os::threads::{be_batch, name_thread, thread_join, thread_start};
-use core::ffi::{CStr, c_void};
+use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 
@@ -213,19 +213,19 @@ table! {
     /// Reads a part of a file in which the system describes itself, by its NUL-terminated path; 0
     /// bytes at its end. Tests put files of another machine there.
     read_system: fn(path: &[u8], target: &mut [u8], offset: u64) -> Result<usize, Errno> =
-        read_system;
+        system_files::read_system;
     /// Writes the value of a variable of the environment, of a NUL-terminated name; its bytes. None
     /// if it is not set, or longer.
-    variable: fn(name: &[u8], target: &mut [u8]) -> Option<usize> = variable;
+    variable: fn(name: &[u8], target: &mut [u8]) -> Option<usize> = allotted::variable;
     /// CPUs that this thread may run on; none if the system does not say.
     cpus: fn() -> CpuSet = threads::cpus;
     /// Lets this thread run on these CPUs alone; the system leaves out those that the process may
     /// not use.
     keep_to_cpus: fn(cpus: &CpuSet) -> Result<(), Errno> = threads::keep_to_cpus;
     /// Soft limit of addresses; u64::MAX: there is none.
-    address_bytes_max: fn() -> u64 = address_bytes_max;
+    address_bytes_max: fn() -> u64 = allotted::address_bytes_max;
     /// Soft limit of open files.
-    open_files_max: fn() -> u64 = open_files_max;
+    open_files_max: fn() -> u64 = allotted::open_files_max;
     /// Lets another thread run.
     yield_now: fn() = yield_now;
     /// Makes the calling thread one that computes and lets others go first: SCHED_BATCH. A policy
@@ -436,41 +436,6 @@ fn thread_id() -> u64 {
 fn thread_number() -> u64 {
     // SAFETY: gettid has no arguments and always succeeds.
     unsafe { libc::syscall(libc::SYS_gettid) as u64 }
-}
-
-fn read_system(path: &[u8], target: &mut [u8], offset: u64) -> Result<usize, Errno> {
-    let fd = open_with(path, 0)?;
-    let got = read(fd, target, offset, false);
-    close(fd);
-    got
-}
-
-fn variable(name: &[u8], target: &mut [u8]) -> Option<usize> {
-    assert!(name.last() == Some(&0));
-    // SAFETY: the name is NUL-terminated. The value has a NUL, and is copied at once: who changes
-    // the environment meanwhile breaks every reader of it.
-    let value = unsafe {
-        let value = libc::getenv(name.as_ptr().cast());
-        if value.is_null() { None } else { Some(CStr::from_ptr(value).to_bytes()) }
-    };
-    let value = value?;
-    target.get_mut(..value.len())?.copy_from_slice(value);
-    Some(value.len())
-}
-
-fn open_files_max() -> u64 {
-    // SAFETY: writes one rlimit.
-    soft_limit(|limit| unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, limit) }).unwrap_or(256)
-}
-
-fn address_bytes_max() -> u64 {
-    // SAFETY: the same.
-    soft_limit(|limit| unsafe { libc::getrlimit(libc::RLIMIT_AS, limit) }).unwrap_or(u64::MAX)
-}
-
-fn soft_limit(ask: impl FnOnce(&mut libc::rlimit) -> i32) -> Option<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    (ask(&mut limit) == 0).then_some(limit.rlim_cur)
 }
 
 fn yield_now() {

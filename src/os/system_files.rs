@@ -3,7 +3,7 @@
 //! In: paths. Out: lines, and the numbers in them. Invariant: whatever a file holds, so many bytes
 //! are read at most, in a buffer of one size; a line that does not fit in it is left out.
 
-use crate::os::{Os, uninterrupted};
+use crate::os::{Errno, Os, close, open_with, read, uninterrupted};
 
 /// Bytes of the longest line that is looked at, with its end.
 const LINE_BYTES: usize = 4096;
@@ -18,7 +18,7 @@ pub fn each_line(os: &Os, path: &[u8], is_last: &mut dyn FnMut(&str) -> bool) {
     let mut bytes = [0; LINE_BYTES];
     let (mut offset, mut kept, mut is_long) = (0, 0, false);
     let mut ends = |line: &[u8], is_long: bool| {
-        !is_long && core::str::from_utf8(line).is_ok_and(|line| is_last(line))
+        !is_long && core::str::from_utf8(line).is_ok_and(&mut *is_last)
     };
     while offset < FILE_BYTES_MAX {
         let Some(room) = bytes.get_mut(kept..) else { return };
@@ -46,24 +46,37 @@ pub fn each_line(os: &Os, path: &[u8], is_last: &mut dyn FnMut(&str) -> bool) {
 
 /// The first words of a file's first line, if they are numbers.
 pub fn numbers<const N: usize>(os: &Os, path: &[u8]) -> [Option<u64>; N] {
+    figures(os, path, "")
+}
+
+/// The numbers that stand after these words, which a blank parts, each at the beginning of a line:
+/// "anon 4096".
+pub fn figures<const N: usize>(os: &Os, path: &[u8], names: &str) -> [Option<u64>; N] {
     let mut found = [None; N];
-    each_line(os, path, &mut |line| {
-        let words = line.split_ascii_whitespace().map(|word| word.parse().ok());
-        found.iter_mut().zip(words).for_each(|(place, number)| *place = number);
-        true
-    });
+    find_figures(os, path, names, &mut found);
     found
 }
 
-/// The numbers that stand after these words, each at the beginning of a line: "anon 4096".
-pub fn figures<const N: usize>(os: &Os, path: &[u8], names: [&str; N]) -> [Option<u64>; N] {
-    let mut found = [None; N];
+#[inline(never)] // one of it, for any number of names
+fn find_figures(os: &Os, path: &[u8], names: &str, found: &mut [Option<u64>]) {
     each_line(os, path, &mut |line| {
+        let is_first = names.is_empty();
         let mut words = line.split_ascii_whitespace();
-        let (name, number) = (words.next(), words.next());
-        let place = names.iter().zip(&mut found).find(|(one, _)| name == Some(**one));
-        place.into_iter().for_each(|(_, place)| *place = number.and_then(|it| it.parse().ok()));
-        false
+        let name = if is_first { None } else { words.next() };
+        let at = names.split(' ').position(|one| is_first || name == Some(one));
+        let places = at.and_then(|at| found.get_mut(at..)).unwrap_or(&mut []);
+        let count = if is_first { places.len() } else { 1 };
+        for (place, word) in places.iter_mut().zip(words).take(count) {
+            *place = word.parse().ok();
+        }
+        is_first
     });
-    found
+}
+
+/// Reads a part of a file of the system.
+pub(super) fn read_system(path: &[u8], target: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    let fd = open_with(path, 0)?;
+    let got = read(fd, target, offset, false);
+    close(fd);
+    got
 }

@@ -1212,6 +1212,9 @@ static void what_is_null_is_refused() {
     CHECK(loader::open(config().use_fields(nameless), refused, &why) == WAVETRAIN_INVALID);
     CHECK(loader::open(config().use_fields({ nullptr, 2 }), refused, &why) == WAVETRAIN_INVALID);
     CHECK(strstr(why.text, "fields is NULL") != nullptr);
+    const std::uint64_t no_cpu[] = { 0, 0 };
+    CHECK(loader::open(config().use_cpus(no_cpu), refused, &why) == WAVETRAIN_INVALID);
+    CHECK(strstr(why.text, "cpus: no bit is set") != nullptr);
 }
 
 static void a_whole_life_takes_no_allocation() {

@@ -46,6 +46,13 @@ static_assert(are_fields<field (&)[3]> && are_fields<span<const field>> && are_f
 static_assert(!are_fields<std::vector<field>> && !are_fields<const std::vector<field>>);
 static_assert(!are_fields<std::array<field, 2>>);
 
+template <class Words, class = void> constexpr bool are_cpus = false;
+template <class Words>
+constexpr bool are_cpus<Words, std::void_t<decltype(std::declval<wavetrain::config &>()
+                                                        .use_cpus(std::declval<Words>()))>> = true;
+static_assert(are_cpus<std::vector<std::uint64_t> &> && are_cpus<const std::uint64_t (&)[2]>);
+static_assert(!are_cpus<std::vector<std::uint64_t>>);
+
 template <class Steps, class = void> constexpr bool augments = false;
 template <class Steps>
 constexpr bool augments<Steps, std::void_t<decltype(std::declval<wavetrain::box &>().with(

@@ -3,6 +3,7 @@
 
 use crate::common::alone::alone;
 use crate::common::machine::{MACHINE, Machine};
+use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Mutex;
 use wavetrain::abi::{LogHook, MemoryHook};
@@ -52,14 +53,22 @@ const V2: &str = "/sys/fs/cgroup";
 const CPU: &str = "/sys/fs/cgroup/cpu,cpuacct";
 const MEMORY: &str = "/sys/fs/cgroup/memory";
 
+type Row<T> = (&'static str, Machine, Option<T>);
+
+fn quotas_are<const N: usize>(rows: [Row<u32>; N]) {
+    for (name, machine, expected) in rows {
+        assert_eq!(machine.enter(|| cgroup::quota(&MACHINE)), expected, "{name}");
+    }
+}
+
+/// A machine with version 2 and one quota, of the group at `folder`.
+fn max(own: &str, folder: &str, text: &str) -> Machine {
+    unified(own).file(&format!("{V2}{folder}/cpu.max"), text)
+}
+
 #[test]
 fn the_quota_is_the_smallest_on_the_way_to_the_root_that_is_seen() {
-    let max = |own: &str, folder: &str, text: &str| {
-        unified(own).file(&format!("{V2}{folder}/cpu.max"), text)
-    };
-    let escaped = "30 23 0:26 /a\\040b\\134x2d /sys/fs/cg\\040 rw - cgroup2 cgroup2 rw\n";
-    let cfs = |quota, period| [("cpu.cfs_quota_us", quota), ("cpu.cfs_period_us", period)];
-    let machines = [
+    quotas_are([
         ("none", unified("/"), None),
         ("no files at all", Machine::new(), None),
         ("max", max("/a", "/a", "max 100000\n"), None),
@@ -70,14 +79,10 @@ fn the_quota_is_the_smallest_on_the_way_to_the_root_that_is_seen() {
         ("of a namespace", max("/", "", "400000 100000\n"), Some(4)),
         ("outside of a namespace", max("/../b", "", "400000 100000\n"), Some(4)),
         ("of a parent", max("/a/b/c", "/a", "500000 100000\n"), Some(5)),
+        ("nested", max("/a/b", "/a", "8 1").file(&format!("{V2}/a/b/cpu.max"), "7 3"), Some(3)),
         (
-            "nested, the inner one less",
-            max("/a/b", "/a", "800000 100000\n").file(&format!("{V2}/a/b/cpu.max"), "7 3"),
-            Some(3),
-        ),
-        (
-            "nested, the outer one less",
-            max("/a/b", "/a", "200000 100000\n").file(&format!("{V2}/a/b/cpu.max"), "9 3"),
+            "less outside",
+            max("/a/b", "/a", "2 1").file(&format!("{V2}/a/b/cpu.max"), "9 3"),
             Some(2),
         ),
         ("of a group beside it", max("/a", "/ab", "100000 100000\n"), None),
@@ -87,63 +92,47 @@ fn the_quota_is_the_smallest_on_the_way_to_the_root_that_is_seen() {
         ("largest", max("/a", "/a", "18446744073709551615 1\n"), Some(u32::MAX)),
         ("too large", max("/a", "/a", "18446744073709551616 1\n"), None),
         ("garbage", max("/a", "/a", "\u{0}\u{1}x y"), None),
+    ]);
+}
+
+#[test]
+fn mounts_are_found_by_their_escaped_paths_and_after_lines_of_any_length() {
+    let escaped = "30 23 0:26 /a\\040b\\134x2d /sys/fs/cg\\040 rw - cgroup2 cgroup2 rw\n";
+    let long = "overlay ".repeat(1 << 17);
+    let mount = format!("30 23 0:26 / {V2} rw - cgroup2 cgroup2 rw");
+    let long = format!("{long}\n{mount}");
+    let twice = format!("30 23 0:26 /b /x rw - cgroup2 c rw\n{mount}\n");
+    let quota = max("/a", "/a", "12 1\n");
+    quotas_are([
         (
-            "version 1",
-            version_1("/a", "/").files(&format!("{CPU}/a"), &cfs("150000", "100000")),
-            Some(2),
-        ),
-        (
-            "version 1 without",
-            version_1("/a", "/").files(&format!("{CPU}/a"), &cfs("-1", "100000")),
-            None,
-        ),
-        (
-            "a container's mount",
-            version_1("/docker/7", "/docker/7").files(CPU, &cfs("3", "1")),
-            Some(3),
-        ),
-        (
-            "below a container's mount",
-            version_1("/docker/7/job", "/docker/7").files(&format!("{CPU}/job"), &cfs("3", "1")),
-            Some(3),
-        ),
-        (
-            "a mount of another group",
-            version_1("/a", "/docker/7").files(CPU, &cfs("3", "1")),
-            Some(3),
-        ),
-        ("hybrid", hybrid("/a").files(&format!("{CPU}/a"), &cfs("6", "1")), Some(6)),
-        (
-            "hybrid, version 2 less",
-            hybrid("/a")
-                .files(&format!("{CPU}/a"), &cfs("6", "1"))
-                .file("/sys/fs/cgroup/unified/cpu.max", "4 1\n"),
-            Some(4),
-        ),
-        (
-            "escaped paths",
+            "escaped",
             unified("/a b\\x2d/c")
                 .file("/proc/self/mountinfo", escaped)
                 .file("/sys/fs/cg /c/cpu.max", "11 1\n"),
             Some(11),
         ),
-        (
-            "a long line before the mount",
-            unified("/a")
-                .file(
-                    "/proc/self/mountinfo",
-                    format!(
-                        "{}\n30 23 0:26 / {V2} rw - cgroup2 cgroup2 rw",
-                        "overlay ".repeat(1 << 17)
-                    ),
-                )
-                .file(&format!("{V2}/a/cpu.max"), "12 1\n"),
-            Some(12),
-        ),
-    ];
-    for (name, machine, expected) in machines {
-        assert_eq!(machine.enter(|| cgroup::quota(&MACHINE)), expected, "{name}");
-    }
+        ("long", quota.clone().file("/proc/self/mountinfo", long), Some(12)),
+        ("the mount that has the group", quota.file("/proc/self/mountinfo", twice), Some(12)),
+    ]);
+}
+
+#[test]
+fn version_1_and_both_versions_at_a_time_have_quotas_too() {
+    let cfs = |machine: Machine, folder: &str, quota, period| {
+        let files = [("cpu.cfs_quota_us", quota), ("cpu.cfs_period_us", period)];
+        machine.files(&format!("{CPU}{folder}"), &files)
+    };
+    let both = cfs(hybrid("/a"), "/a", "6", "1");
+    let less = both.clone().file("/sys/fs/cgroup/unified/cpu.max", "4 1\n");
+    quotas_are([
+        ("version 1", cfs(version_1("/a", "/"), "/a", "150000", "100000"), Some(2)),
+        ("without", cfs(version_1("/a", "/"), "/a", "-1", "100000"), None),
+        ("a container", cfs(version_1("/docker/7", "/docker/7"), "", "3", "1"), Some(3)),
+        ("in a container", cfs(version_1("/docker/7/b", "/docker/7"), "/b", "3", "1"), Some(3)),
+        ("a mount of another group", cfs(version_1("/a", "/docker/7"), "", "3", "1"), Some(3)),
+        ("both", both, Some(6)),
+        ("both, version 2 less", less, Some(4)),
+    ]);
 }
 
 #[test]
@@ -327,7 +316,7 @@ fn a_quota_of_two_cpus_starts_two_threads_that_decode_and_the_stats_and_the_log_
         },
         ..MACHINE
     };
-    thread_local! { static STARTED: std::cell::RefCell<u32> = const { std::cell::RefCell::new(0) }; }
+    thread_local! { static STARTED: RefCell<u32> = const { RefCell::new(0) }; }
     let log = LogHook { log: Some(log), ..LogHook::NONE };
     let config = Config { log, log_level: LOG_INFO, ..config() };
     let machine = unified("/a").file(&format!("{V2}/a/cpu.max"), "150000 100000\n").mask("0-7");

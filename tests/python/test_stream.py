@@ -385,6 +385,14 @@ def test_a_pipeline_that_did_not_open_does_not_warn():
     gc.collect()
 
 
+def test_threads_are_on_the_cpus_that_the_config_names():
+    cpu = min(os.sched_getaffinity(0))
+    with wavetrain.Pipeline(config(cpus=[cpu], n_decode_threads=0)) as stream:
+        assert "decode 1 threads: 1 CPUs in cpus" in stream.stats().placement_text
+    with pytest.raises(wavetrain.InvalidArgument, match=r"CPU 8191 is not online"):
+        wavetrain.Pipeline(config(cpus=[cpu, 8191]))
+
+
 def test_stats_count_what_happened(cube, pipeline):
     stream = pipeline()
     stream.push(cube.samples(8))
@@ -397,6 +405,7 @@ def test_stats_count_what_happened(cube, pipeline):
     assert sum(stats.decode.histogram) == stats.decode.count
     assert stats.chunks_decoded["zstd"] == stats.decode.count
     assert stats.backend is wavetrain.Backend.HOST and "host" in stats.backend_text
+    assert " threads: " in stats.placement_text
     text = repr(stats)
     assert text.startswith("Stats:\n  plan ") and "samples_pushed           8" in text
     stream.stats_reset()
