@@ -568,7 +568,7 @@ SAME = [
 ]
 
 
-def cpu_numbers(cpus: Sequence[int]) -> tuple[int, ...]:
+def cpu_numbers(cpus: Any) -> tuple[int, ...]:
     """The numbers of CPUs, of which Linux has 8,192 at most."""
     if isinstance(cpus, (str, bytes)) or not isinstance(cpus, Iterable):
         raise TypeError(f"cpus must be a list of numbers or None (got {short(cpus)})")
