@@ -195,7 +195,8 @@
  * that it lies in, each rounded up, and of the CPUs online. It is divided by the ranks of the node,
  * if LOCAL_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE, MV2_COMM_WORLD_LOCAL_SIZE or MPI_LOCALNRANKS
  * names their number, or SLURM_NTASKS_PER_NODE in a step of srun; CPUs that cpus names are for this
- * rank alone. placement_text of the stats has the number and the reason.
+ * rank alone, and a loader with share_name works for all ranks. placement_text of the stats has the
+ * number and the reason.
  * thread_mode = PUMP starts none: work happens on your thread, in wavetrain_pump and in pops and
  * pushes that wait. thread_mode = HOOK starts none: work happens in jobs that your own job system
  * runs (wavetrain_workers_hook), in wavetrain_pump, and in pops and pushes that wait; 128 KiB of
@@ -861,17 +862,16 @@ typedef struct wavetrain_stats_view {
                                        left in its list; see wavetrain_node.h */
     uint64_t mapped_bytes;          /* bytes of files that are mapped now */
     uint64_t bytes_copied_out;      /* of batches, by copies of the library's: copy_to of Rust */
-    /* Synthetic metadata latency. Not built yet: 0. */
-    uint64_t metadata_latency_ops;
-    uint64_t metadata_latency_stat_ops;
-    uint64_t metadata_latency_submit_ops;
-    uint64_t metadata_latency_active;
-    uint64_t metadata_latency_max_active;
-    uint64_t metadata_latency_total_sleep_ns;
-    uint64_t metadata_latency_max_sleep_ns;
-    uint64_t metadata_backend_read_jobs;
-    uint64_t metadata_backend_read_active;
-    uint64_t metadata_backend_read_max_active;
+    uint64_t metadata_latency_ops;  /* requests that slept by config.metadata_latency: */
+    uint64_t metadata_latency_stat_ops;   /* those that open, look or list .. */
+    uint64_t metadata_latency_submit_ops; /* .. and those that read documents and indexes */
+    uint64_t metadata_latency_active;     /* those that sleep now */
+    uint64_t metadata_latency_max_active; /* most that slept at a time */
+    uint64_t metadata_latency_total_sleep_ns; /* sleeps as they were drawn, all .. */
+    uint64_t metadata_latency_max_sleep_ns;   /* .. and the longest */
+    uint64_t metadata_backend_read_jobs; /* reads of documents and indexes; also without latency */
+    uint64_t metadata_backend_read_active;     /* those that the store works on now */
+    uint64_t metadata_backend_read_max_active; /* most that it worked on at a time */
     char limit_text[WAVETRAIN_SHORT_TEXT_BYTES]; /* what bounds the run since open or stats_reset,
                                        and the one setting to try next; empty before the fourth
                                        batch, and if other processes pop */
@@ -1305,11 +1305,22 @@ enum {
  * captured, and A GRAPH THAT READS A BATCH READS ITS SLOT, WHATEVER BATCH IS THERE THEN: let it
  * read memory of yours, and copy batches there. */
 
-/* Synthetic latency of metadata operations, for benches. Not built yet. */
+/* Synthetic latency of metadata, for benches: each request to the store sleeps before it is made,
+ * if it is not a read of chunks. A request is the open, the look at the size or the version, or the
+ * list of names, of a file or folder; or a read of a document or an index. Request number n of a
+ * loader sleeps for
+ *
+ *     baseline_ns + min(exp(lognormal_mu_ln_ns + lognormal_sigma_ln_ns * z), cap_ns)
+ *
+ * nanoseconds; z is the normal number of wavetrain_augment for noise_key = seed and place n. The
+ * random part is 0 if mu and sigma are, and has no cap if cap_ns is 0. No lock is held during a
+ * sleep, and close ends all of them. The latency of a store is hidden as far as other threads have
+ * work meanwhile: n_io_threads requests sleep at a time, for samples that lookahead_samples lets
+ * wavetrain know of. INVALID: mu or sigma is not finite, or sigma is negative. */
 typedef struct wavetrain_metadata_latency {
     uint64_t baseline_ns;
-    double lognormal_mu_ln_ns;
-    double lognormal_sigma_ln_ns;
+    double lognormal_mu_ln_ns;    /* mean of the logarithm of the random part */
+    double lognormal_sigma_ln_ns; /* its standard deviation */
     uint64_t cap_ns;
     uint64_t seed;
 } wavetrain_metadata_latency;
@@ -1413,7 +1424,7 @@ typedef struct wavetrain_config {
      * legacy default stream, (void *)2 that of the thread that pops, see wavetrain_dlpack.
      * [none] */
     void *consumer_stream;
-    /* Synthetic latency of metadata. Not built yet. [none] */
+    /* Synthetic latency of requests for metadata. [none] */
     wavetrain_metadata_latency metadata_latency;
 
     /* Hooks; all built-in by default. Copied by open; what they point to is in use until close. */

@@ -64,7 +64,7 @@ const ROOMS: &[(&str, &str)] = &[
     ("sampler", "loops base"),
     // The floor.
     ("cuda", "os base"),
-    ("os", "base"),
+    ("os", "loops base"),
     ("simd", "loops records base"),
     ("loops", "records"),
     ("records", "base"),

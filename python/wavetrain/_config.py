@@ -175,8 +175,11 @@ class NumaStrategy(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LatencyModel:
-    """Synthetic latency of metadata operations, for benches. Not built yet: all but the defaults
-    is refused when a pipeline opens."""
+    """Synthetic latency of metadata, for benches: each request to the store that is not a read of
+    chunks sleeps for baseline_ns + min(exp(mu + sigma * z), cap_ns) nanoseconds before it is made.
+    z is a normal number, by the seed and the number of the request. The random part is 0 if mu
+    and sigma are, and has no cap if cap_ns is 0. `Stats.metadata_latency_ops` and the figures
+    after it report the sleeps."""
 
     baseline_ns: int = 0
     lognormal_mu_ln_ns: float = 0.0
@@ -191,6 +194,8 @@ class LatencyModel:
                 value = _border.whole(field.name, value, 0, U64_MAX)
             else:
                 value = _border.finite(field.name, value)
+            if field.name == "lognormal_sigma_ln_ns" and value < 0:
+                raise ValueError(f"{field.name} must be 0 or more (got {value})")
             object.__setattr__(self, field.name, value)
 
 
@@ -361,8 +366,10 @@ class Config:
         missing_chunks: fill, error.
         pad_mode: none, constant, edge, reflect.
         pad_value: what padding and skipped samples hold; None: the fill value, and 0.
+    Benches:
+        metadata_latency: sleeps before requests for metadata, a LatencyModel; None: there are none.
     Not built yet, refused when a pipeline opens:
-        enable_gds=True, numa_strategy other than disabled, numa_node, metadata_latency.
+        enable_gds=True, numa_strategy other than disabled, numa_node.
     Other processes, see `wavetrain.serve`, which sets these:
         share_name: under which they attach, one of this user's on this machine: letters, digits,
             '-', '_' and '.'; with '/' the path of a socket. None: batches are this process's alone.

@@ -122,17 +122,16 @@ class Stats:
     batches_lost: int  # that consumers had popped, or were to get, which were lost
     memories_lent: int  # that are not given back: Pipeline.lend
     consumers_missing: int  # of an Owner: those that have not attached yet and are waited for
-    # Of the reference's synthetic metadata latency, which is not built yet: always 0.
-    metadata_latency_ops: int = 0
-    metadata_latency_stat_ops: int = 0
-    metadata_latency_submit_ops: int = 0
-    metadata_latency_active: int = 0
-    metadata_latency_max_active: int = 0
-    metadata_latency_total_sleep_ns: int = 0
-    metadata_latency_max_sleep_ns: int = 0
-    metadata_backend_read_jobs: int = 0
-    metadata_backend_read_active: int = 0
-    metadata_backend_read_max_active: int = 0
+    metadata_latency_ops: int  # requests that slept by Config.metadata_latency:
+    metadata_latency_stat_ops: int  # those that open, look or list ..
+    metadata_latency_submit_ops: int  # .. and those that read documents and indexes
+    metadata_latency_active: int  # those that sleep now
+    metadata_latency_max_active: int  # most that slept at a time
+    metadata_latency_total_sleep_ns: int  # sleeps as they were drawn, all ..
+    metadata_latency_max_sleep_ns: int  # .. and the longest
+    metadata_backend_read_jobs: int  # reads of documents and indexes; also without latency
+    metadata_backend_read_active: int  # those that the store works on now
+    metadata_backend_read_max_active: int  # most that it worked on at a time
 
     def __repr__(self) -> str:
         lines: list[str] = ["Stats:"]

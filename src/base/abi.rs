@@ -751,6 +751,23 @@ c_structs! {
         retries_itself: u32,
     }
 
+    /// `wavetrain_metadata_latency`: how long requests for metadata sleep before they are made. All
+    /// zero: not at all.
+    #[derive(PartialEq, Debug)]
+    struct MetadataLatency {
+        /// Constant part in nanoseconds.
+        baseline_ns: u64,
+        /// Mean of the logarithm of the random part in nanoseconds, which is 0 if this and the
+        /// deviation are.
+        lognormal_mu_ln_ns: f64,
+        /// Its standard deviation.
+        lognormal_sigma_ln_ns: f64,
+        /// Largest random part in nanoseconds; 0: there is none.
+        cap_ns: u64,
+        /// Seed of the random part.
+        seed: u64,
+    }
+
     /// `wavetrain_log_hook`: where log lines go. All zero: nowhere.
     struct LogHook, NONE {
         /// Handed to the function.

@@ -69,6 +69,32 @@ impl Cell for AtomicU64 {
     }
 }
 
+/// How many there are now; a reset leaves it as it is.
+#[derive(Default)]
+pub struct Gauge(AtomicU64);
+
+impl Gauge {
+    /// One more; how many that makes.
+    pub fn enter(&self) -> u64 {
+        self.0.fetch_add(1, Relaxed) + 1
+    }
+
+    /// One less.
+    pub fn leave(&self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Cell for Gauge {
+    type Figure = u64;
+
+    fn read(&self) -> u64 {
+        self.0.read()
+    }
+
+    fn reset(&self) {}
+}
+
 impl<const N: usize> Cell for [AtomicU64; N] {
     type Figure = [u64; N];
 
@@ -300,26 +326,26 @@ stats! {
     /// Bytes of batches that were copied out of their slots by the library: by copy_to of Rust. A
     /// read_into copies none.
     bytes_copied_out: u64 = AtomicU64,
-    /// 0, as the nine below: synthetic metadata latency is not built yet.
-    metadata_latency_ops: u64,
-    /// 0.
-    metadata_latency_stat_ops: u64,
-    /// 0.
-    metadata_latency_submit_ops: u64,
-    /// 0.
-    metadata_latency_active: u64,
-    /// 0.
-    metadata_latency_max_active: u64,
-    /// 0.
-    metadata_latency_total_sleep_ns: u64,
-    /// 0.
-    metadata_latency_max_sleep_ns: u64,
-    /// 0.
-    metadata_backend_read_jobs: u64,
-    /// 0.
-    metadata_backend_read_active: u64,
-    /// 0.
-    metadata_backend_read_max_active: u64,
+    /// Requests for metadata that slept by `metadata_latency`: the sum of the next two.
+    metadata_latency_ops: u64 = AtomicU64,
+    /// Those that looked: for sizes and versions of files, opens and lists of folders included.
+    metadata_latency_stat_ops: u64 = AtomicU64,
+    /// Those that read documents and indexes.
+    metadata_latency_submit_ops: u64 = AtomicU64,
+    /// Those that sleep now.
+    metadata_latency_active: u64 = Gauge,
+    /// Most that slept at a time.
+    metadata_latency_max_active: u64 = AtomicU64,
+    /// Their sleeps as they were drawn, so it does not depend on the system.
+    metadata_latency_total_sleep_ns: u64 = AtomicU64,
+    /// The longest of these.
+    metadata_latency_max_sleep_ns: u64 = AtomicU64,
+    /// Reads of documents and indexes, whether they slept or not.
+    metadata_backend_read_jobs: u64 = AtomicU64,
+    /// Those that the store works on now.
+    metadata_backend_read_active: u64 = Gauge,
+    /// Most that it worked on at a time.
+    metadata_backend_read_max_active: u64 = AtomicU64,
     /// NUL-terminated: what bounds the run, and the one setting to try; empty before the fourth
     /// batch, and if other processes pop.
     limit_text: [c_char; SHORT_TEXT_BYTES],

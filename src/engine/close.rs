@@ -38,6 +38,7 @@ impl Engine {
         if was_running {
             self.shared.sharing.attached.iter().for_each(|attached| attached.leave());
         }
+        self.shared.metadata.end_sleeps();
         self.call_owner();
         use Condition::{Batch, Decode, Device, Idle, Io, Space};
         for condition in [Decode, Io, Device, Batch, Space, Idle] {

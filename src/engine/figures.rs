@@ -63,7 +63,7 @@ impl Engine {
             waits: self.lock.lock().waits,
             io_threads: settings.io_threads,
             decode_threads: if settings.is_threadless() { 1 } else { settings.decode_threads },
-            cpus: (self.shared.os.cpu_count)(),
+            cpus: settings.cpus(),
             slots: config.n_batch_slots,
             samples_per_batch: config.samples_per_batch,
             lookahead_samples: settings.lookahead_samples,

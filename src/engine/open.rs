@@ -34,7 +34,7 @@ use crate::os::folder::Folder;
 use crate::os::memory::{Block, Paged};
 use crate::os::profiler::Profiler;
 use crate::os::sink::{Level, Sink};
-use crate::os::store::Store;
+use crate::os::store::{Metadata, Store};
 use crate::os::sync::Mutex;
 use crate::os::workers::Workers;
 use crate::os::{Os, SYSTEM, Thread, ThreadStart, start_thread};
@@ -380,18 +380,19 @@ fn layout(
     let (drafts, threads) = (Drafts::carve(carver, settings), carve_threads(carver, settings));
     let (planners, cpus) = (carve_planner(carver, settings), carve_cpus(carver, settings));
     let states = carve_common(carver, os, settings, geometry, (common_scratch, sharing));
-    let (engine, config) = (carve_engine(carver, engine.filter(|_| is_whole)), &settings.config);
-    let make = |(lock, stats, folder): Common| Shared {
+    let engine = carve_engine(carver, engine.filter(|_| is_whole));
+    let make = |(lock, stats, folder, (store, metadata)): Common| Shared {
         os,
         settings: settings.clone(),
         geometry: *geometry,
         process_id: (os.process_id)(),
         token: values.handle.token,
-        store: Store::new(os, config.files, config.store.retries_itself != 0),
+        store,
+        metadata,
         folder,
-        asked: Asked(config.source),
+        asked: Asked(settings.config.source),
         sink: sink_of(os, settings),
-        profiler: Profiler::new(config.profiler),
+        profiler: Profiler::new(settings.config.profiler),
         stats,
         host_bytes: values.host_bytes,
         views: lock.lock().views(),
@@ -412,7 +413,7 @@ fn layout(
     let make = |(shared, (state, ..)): (&'static Shared, Common)| Engine {
         shared,
         lock: Lock::new(shared, state),
-        host: Workers::new(config.workers, values.handle.job, values.handle.token),
+        host: Workers::new(settings.config.workers, values.handle.job, values.handle.token),
         planners: planners.map(Mutex::new),
         drafts,
         workers,
@@ -443,12 +444,12 @@ fn carve_planner(
     [(); LANES].map(|()| planners.next())
 }
 
-/// The parts next to the loader: its state, its figures, its folder.
-type Common = (&'static Mutex<State>, &'static StatsCells, &'static Folder);
+/// The parts next to the loader: its state, its figures, its folder, its files twice.
+type Common = (&'static Mutex<State>, &'static StatsCells, &'static Folder, (Store, Store));
 
 fn carve_common(
     carver: &mut Carver,
-    os: &Os,
+    os: &'static Os,
     settings: &Settings,
     geometry: &Geometry,
     (common_scratch, sharing): (Region, &Sharing),
@@ -456,7 +457,23 @@ fn carve_common(
     let folder = carver.place(Item::Instance, || Folder::current(os));
     let shared = (common_scratch, sharing);
     let states = carve_state(carver, os, settings, geometry, shared);
-    states.zip(folder).map(|((lock, stats), folder)| (lock, stats, folder))
+    let stores = carve_stores(carver, os, settings, states.map(|(_, stats)| stats));
+    let states = states.zip(folder).zip(stores);
+    states.map(|(((lock, stats), folder), stores)| (lock, stats, folder, stores))
+}
+
+/// The files, for reads of chunks and for metadata.
+fn carve_stores(
+    carver: &mut Carver,
+    os: &'static Os,
+    settings: &Settings,
+    stats: Option<&'static StatsCells>,
+) -> Option<(Store, Store)> {
+    let config = &settings.config;
+    let store = Store::new(os, config.files, config.store.retries_itself != 0);
+    let make = || stats.map(|stats| Metadata::new(&store, os, stats, config.metadata_latency));
+    let metadata = carver.place(Item::Instance, make).and_then(Option::as_ref);
+    metadata.map(|metadata| (store, store.for_metadata(metadata)))
 }
 
 /// The state that the lock guards, and the figures.

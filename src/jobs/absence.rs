@@ -140,7 +140,7 @@ const UNSTABLE: &str = "its chunks are not missing data while the store comes an
 /// A file was found, or the nearest folder above it that existed before: what is absent below it is
 /// missing data, in this batch.
 pub fn note_folders(shared: &Shared, state: &mut State, question: &Question, is_found: bool) {
-    if !shared.store.row.has_folders {
+    if !shared.metadata.row.has_folders {
         return;
     }
     let Question { array, array_id, file, turn, .. } = *question;
@@ -164,7 +164,7 @@ fn check_array(lock: &Lock, question: &Question, known: &Known, why: &mut Why) -
         return Err(fail!(why, Io, "{}: {text}: {UNSTABLE}", Tail(uri, SHOWN_BYTES)));
     }
     let path = document_path(uri, shared.array_record(array).document);
-    shared.store.stat_path(&path).map(|_| ()).map_err(|fault| {
+    shared.metadata.stat_path(&path).map(|_| ()).map_err(|fault| {
         lock.lock().arrays.set_gone(array, question.turn);
         let text = "the array was there and is gone, so its chunks are not missing data";
         fail!(why, Io, "{}: {fault}: {text}", shown(&path))
@@ -182,7 +182,7 @@ fn check_folder(
     let (shared, turn) = (lock.shared, question.turn);
     let Some(folder) = known.nearest else { return Ok(()) };
     let path = shared.folder_path(question.array, record, folder);
-    let fault = match shared.store.stat_path(&path) {
+    let fault = match shared.metadata.stat_path(&path) {
         Ok(FileStat { kind: FileKind::FOLDER, .. }) => return Ok(()),
         Ok(_) => Fault::Absent,
         Err(fault) => fault,
@@ -231,7 +231,7 @@ fn list_spellings(
     record: &ArrayRecord,
 ) -> Result<Option<Spelling>, Fault> {
     let (mut other, mut is_own) = (None, false);
-    shared.store.list(shared.array_uri(question.array), SPELLED_NAMES_MAX, &mut |entry| {
+    shared.metadata.list(shared.array_uri(question.array), SPELLED_NAMES_MAX, &mut |entry| {
         match spelling_of_name(record, entry.name, entry.may_be_folder) {
             Some(spelling) if spelling == record.spelling() => is_own = true,
             Some(spelling) => other = Some(spelling),
@@ -251,7 +251,7 @@ fn ask_for_other(lock: &Lock, question: &Question, record: &ArrayRecord) -> Opti
         return None;
     }
     let path = path_as(shared, question, record, other);
-    let is_there = shared.store.stat_path(&path).is_ok();
+    let is_there = shared.metadata.stat_path(&path).is_ok();
     if is_there {
         lock.lock().arrays.set_spelled(array, Spelled::Otherwise(other));
     }
@@ -311,13 +311,13 @@ fn check_file(
     why: &mut Why,
 ) -> Checked {
     let shared = lock.shared;
-    match shared.store.stat_link(path) {
+    match shared.metadata.stat_link(path) {
         Err(Errno(libc::ENOENT)) => Ok(()),
         Err(Errno(libc::ENOTDIR)) => {
             let file = folders_of(record, question.file)
                 .map(|folder| shared.folder_path(question.array, record, folder));
             let is_file = |path: &Path| {
-                let kind = shared.store.stat_path(path).map(|stat| stat.kind);
+                let kind = shared.metadata.stat_path(path).map(|stat| stat.kind);
                 kind.is_ok_and(|kind| kind != FileKind::FOLDER)
             };
             let file = { file }.find(is_file).unwrap_or(*path);
@@ -341,7 +341,7 @@ fn check_folders(
     why: &mut Why,
 ) -> Checked {
     let shared = lock.shared;
-    if known.is_looked_at || !shared.store.row.has_folders {
+    if known.is_looked_at || !shared.metadata.row.has_folders {
         return Ok(());
     }
     let Question { array, array_id, turn, .. } = *question;
@@ -370,7 +370,7 @@ fn check_link_of(
     why: &mut Why,
 ) -> Result<bool, Status> {
     let path = shared.folder_path(array, record, folder);
-    match shared.store.stat_link(&path) {
+    match shared.metadata.stat_link(&path) {
         Err(Errno(libc::ENOENT)) => Ok(true),
         Err(errno) => Err(fail!(why, Io, "{}: {errno}", shown(&path))),
         Ok(stat) => check_link(shared, &path, stat, why).map(|()| false),
@@ -382,7 +382,7 @@ fn check_link(shared: &Shared, path: &Path, stat: FileStat, why: &mut Why) -> Ch
     if stat.kind != FileKind::LINK {
         return Ok(());
     }
-    match shared.store.stat_path(path) {
+    match shared.metadata.stat_path(path) {
         Ok(_) => Ok(()),
         Err(Fault::Absent) => {
             let text = "is a link to nothing, so it is not missing data: fetch what it leads to";

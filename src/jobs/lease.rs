@@ -26,10 +26,15 @@ pub fn drop_retired(shared: &Shared, state: &mut State) {
     }
 }
 
-/// Uses a lease and counts opens.
-pub fn open_counted(shared: &Shared, path: &Path, lease: &Lease) -> Result<Opened, OpenFault> {
+/// Uses a lease, for a request of `store`, and counts opens.
+pub fn open_counted(
+    shared: &Shared,
+    store: &Store,
+    path: &Path,
+    lease: &Lease,
+) -> Result<Opened, OpenFault> {
     shared.stats.files_opened.fetch_add(lease.open.is_none() as u64, Relaxed);
-    open_leased(&shared.store, path, lease)
+    open_leased(store, path, lease)
 }
 
 pub fn open_failure(path: &Path, fault: OpenFault, why: &mut Why) -> Status {
@@ -86,7 +91,8 @@ impl<'a> Opening<'a> {
 
 impl Access for Opening<'_> {
     fn store(&self) -> &Store {
-        &self.lock.shared.store
+        let Shared { metadata, .. } = self.lock.shared;
+        metadata
     }
 
     fn open(&self, path: &Path) -> Result<(i32, FileStat), Fault> {
@@ -139,7 +145,7 @@ impl<'a> LeasedFile<'a> {
         let path = &*path;
         let opened = match lease.open {
             Some(open) => Ok((open, lease.stat.unwrap_or(read.stat))),
-            None => open_counted(shared, path, lease),
+            None => open_counted(shared, &shared.store, path, lease),
         };
         let mut file = LeasedFile {
             lock,

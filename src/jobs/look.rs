@@ -30,7 +30,7 @@ pub fn run<'l>(lock: &'l Lock, looks: &Looks) -> Locked<'l> {
         let record = shared.array_record(look.array);
         path.clear();
         shared.write_file_path(look.array, record, look.file, &mut path);
-        found.push(look_at(&shared.store, &path));
+        found.push(look_at(&shared.metadata, &path));
     }
     shared.stats.meta.observe((shared.os.now_ns)() - start, 0, 0);
     drop(range);
@@ -164,6 +164,7 @@ fn finish(state: &mut State, request: u32, outcome: Outcome, why: &Why) {
 
 /// The next looks: one alone if it may have to wait, so that others go to other threads.
 pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
-    let looks = state.requests.take_looks(if state.must_wait(shared) { 1 } else { LOOKS_MAX });
+    let looks =
+        state.requests.take_looks(if state.must_wait_for_looks(shared) { 1 } else { LOOKS_MAX });
     (!looks.is_empty()).then_some(Job::Look(looks))
 }

@@ -37,7 +37,7 @@ pub type Looked = Result<bool, (Status, Why)>;
 /// Looks at the path of what an array was loaded from.
 pub fn look(shared: &Shared, array: ArraySlot, version: Version) -> Looked {
     let path = root_path(shared.array_uri(array), shared.array_record(array));
-    let looked = shared.store.stat_path(&path);
+    let looked = shared.metadata.stat_path(&path);
     looked.map(|stat| stat.version() == version).map_err(|fault| {
         let mut why = Why::new();
         let text = "the array was there and is gone, or cannot be looked at";

@@ -56,7 +56,7 @@ pub fn run<'l>(
         Ok((open, stat)) if record.shard_levels > 0 => {
             let shard = question.inner.map_or(Shard::file(stat.bytes), |(shard, _)| shard);
             let (file, page) = ((open, &path, stat), (shard, question.page, lease.check));
-            match locate(&shared.store, record, file, page, buffer, sums, &mut why) {
+            match locate(&shared.metadata, record, file, page, buffer, sums, &mut why) {
                 Ok(located) => {
                     found = Some(located.page);
                     checked = located.checked;
@@ -173,12 +173,12 @@ fn open_as_asked(
     let is_first = question.inner.is_none() && lease.stat.is_some() && !is_looked_at;
     // A file without a descriptor is found by its path anyway.
     if is_first && lease.open.is_some() && shared.store.row.has_descriptors {
-        let stat = shared.store.stat_path(path).map_err(OpenFault::Store)?;
+        let stat = shared.metadata.stat_path(path).map_err(OpenFault::Store)?;
         if Some(stat) != lease.stat {
             return Err(OpenFault::Replaced);
         }
     }
-    let opened = match open_counted(shared, path, lease) {
+    let opened = match open_counted(shared, &shared.metadata, path, lease) {
         Err(OpenFault::Changed) if is_first => Err(OpenFault::Replaced),
         opened => opened,
     };
@@ -208,7 +208,7 @@ fn check_header(
     let Some(known) = part.filter(|part| part.version != stat.version()) else { return Ok(()) };
     let rows = record.file_cell(0, question.file).edge;
     let place = (uri, record, known.number);
-    let (found, found_rows) = check_part(&shared.store, place, buffer, why)?;
+    let (found, found_rows) = check_part(&shared.metadata, place, buffer, why)?;
     let is_same = (found.offset, found_rows) == (known.offset, rows);
     if is_same && found.version == stat.version() {
         return Ok(());

@@ -115,7 +115,7 @@ pub(super) fn add_noise_plain(floats: &mut [FloatBytes], (sigma, key): (f32, u64
 
 /// A number of the normal distribution for a place.
 #[inline(always)]
-fn normal(key: u64, place: u64) -> f32 {
+pub(super) fn normal(key: u64, place: u64) -> f32 {
     let mut hash = key.wrapping_add((place + 1).wrapping_mul(PLACE_FACTOR));
     hash = (hash ^ hash >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     hash = (hash ^ hash >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -10,6 +10,7 @@
 //! filters sums     what numcodecs does to elements, and its checksums
 //! digest           64 bits of what a sample holds
 //! augment normal   arithmetic on floats, and its noise
+//! lognormal        numbers of lognormal distributions
 //! resample         between elements of a block
 //! simd             instructions of some CPUs only, and which of them are here
 //! ```
@@ -24,6 +25,7 @@ mod crc_tables;
 pub mod digest;
 pub mod filters;
 pub mod inflate;
+pub mod lognormal;
 pub mod lz4;
 mod normal;
 mod repeat;

@@ -5,6 +5,7 @@
 
 use crate::os::{now_ns, system_call};
 use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// Sleeps while the word is `expected`, until the clock of `Os::now_ns` shows `deadline_ns` at the
 /// latest.
@@ -19,6 +20,14 @@ pub fn wait(word: &AtomicU32, expected: u32, deadline_ns: u64) {
     let arguments = [place, libc::FUTEX_WAIT as usize, expected as usize, time, 0];
     // SAFETY: the kernel reads the word and the time, which outlive the call.
     let _ = unsafe { system_call(libc::SYS_futex, arguments) };
+}
+
+/// Sleeps while the word is 0, until the clock of `Os::now_ns` shows `deadline_ns` at the latest.
+pub fn sleep(word: &AtomicU32, deadline_ns: u64) {
+    // Ends: each turn sleeps until the deadline, unless the word changes or a signal ends it.
+    while word.load(Relaxed) == 0 && now_ns() < deadline_ns {
+        wait(word, 0, deadline_ns);
+    }
 }
 
 /// Wakes all threads that sleep on the word.

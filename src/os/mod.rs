@@ -36,6 +36,7 @@ use crate::os::threads::{be_batch, name_thread, thread_join, thread_start};
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
+use core::sync::atomic::AtomicU32;
 
 pub use threads::{Thread, ThreadMain, ThreadStart, start_thread};
 
@@ -191,6 +192,8 @@ table! {
     now_ns: fn() -> u64 = now_ns;
     /// The same clock at its last tick, a few milliseconds ago at most: for half the cost.
     tick_ns: fn() -> u64 = tick_ns;
+    /// Sleeps while a word is 0, until the clock of `now_ns` shows a time at the latest.
+    sleep: fn(word: &AtomicU32, deadline_ns: u64) = futex::sleep;
     /// The time of day at its last tick, from which file systems take times of change: nanoseconds
     /// since 1970.
     wall_tick_ns: fn() -> i64 = wall_tick_ns;

@@ -4,6 +4,7 @@
 //! A field whose feature is not built yet is refused by name when it differs from its default, so
 //! no option is ever accepted and ignored.
 
+pub use crate::base::abi::MetadataLatency;
 use crate::base::abi::{
     FatalHook, FilesHook, LogHook, MemoryHook, ProfilerHook, SourceHook, StoreHook, WorkersHook,
     c_structs,
@@ -95,23 +96,6 @@ pub const POP_TIMEOUT: u64 = u64::MAX - 1;
 /// As a timeout of close: however long batches are held and tensors live.
 pub const UNTIL_RELEASED: u64 = u64::MAX - 2;
 
-c_structs! {
-    /// `metadata_latency`: synthetic latency of metadata operations, for benches. Not built yet.
-    #[derive(PartialEq, Debug)]
-    struct MetadataLatency {
-        /// Constant part in nanoseconds.
-        baseline_ns: u64,
-        /// Mean of the logarithm of the random part in nanoseconds.
-        lognormal_mu_ln_ns: f64,
-        /// Its standard deviation.
-        lognormal_sigma_ln_ns: f64,
-        /// Largest random part in nanoseconds.
-        cap_ns: u64,
-        /// Seed of the random part.
-        seed: u64,
-    }
-}
-
 /// A hook in a config, which states its size by itself.
 pub(crate) struct Hook {
     pub name: &'static str,
@@ -134,6 +118,20 @@ pub(super) fn range(
         return Err(fail!(why, Invalid, "{name} = {value}: must be {least} to {most}"));
     }
     Ok(())
+}
+
+/// Refuses a latency of which there is no distribution.
+pub(super) fn check_latency(latency: &MetadataLatency, why: &mut Why) -> Result<(), Status> {
+    let (mu, sigma) = (latency.lognormal_mu_ln_ns, latency.lognormal_sigma_ln_ns);
+    if mu.is_finite() && (0.0..=f64::MAX).contains(&sigma) {
+        return Ok(());
+    }
+    Err(fail!(
+        why,
+        Invalid,
+        "metadata_latency: lognormal_mu_ln_ns = {mu}, lognormal_sigma_ln_ns = {sigma}: they must \
+         be finite, and sigma 0 or more"
+    ))
 }
 
 macro_rules! config {
@@ -317,9 +315,9 @@ macro_rules! config_table {
         /// CUstream that you use batches on, until close: release waits for it. (void *)1 is the
         /// legacy default stream, (void *)2 that of the thread that pops, see wavetrain_dlpack.
         consumer_stream: *mut c_void = ptr::null_mut();
-        /// Synthetic latency of metadata. Not built yet.
-        metadata_latency: MetadataLatency = MetadataLatency::BLANK, {unbuilt}
-            => Latency "synthetic latency of metadata; not built yet";
+        /// Synthetic latency of requests for metadata.
+        metadata_latency: MetadataLatency = MetadataLatency::BLANK
+            => Latency "sleep before each request for metadata";
         // Hooks; all built-in by default. Copied by open; what they point to is in use until
         // close.
         /// Allocates memory.

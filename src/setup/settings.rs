@@ -19,7 +19,7 @@ use crate::fail;
 use crate::setup::allotted::Allotted;
 use crate::setup::augment::{augment_words, resample_bytes};
 use crate::setup::backend;
-use crate::setup::config::{self, Config, FieldTable, Hook, range};
+use crate::setup::config::{self, Config, FieldTable, Hook, check_latency, range};
 use crate::setup::fields::{Fields, fields_from_config};
 use crate::setup::share::{Part, Share};
 
@@ -192,6 +192,7 @@ pub fn settings_from_config(
 /// Everything that can be wrong with a config on every machine, element type and sizes apart.
 fn check(config: &Config, why: &mut Why) -> Result<(), Status> {
     config.check_ranges(why)?;
+    check_latency(&config.metadata_latency, why)?;
     let limits = (CHUNK_CACHE_BYTES_MIN, CHUNK_CACHE_BYTES_MAX);
     if config.chunk_cache_bytes != 0 {
         range(why, "chunk_cache_bytes (unless it is 0)", config.chunk_cache_bytes, limits)?;
@@ -460,11 +461,16 @@ impl Settings {
         self.share.part == Part::Consumer
     }
 
+    /// CPUs of this loader.
+    pub fn cpus(&self) -> u32 {
+        self.allotted.cpus()
+    }
+
     /// If the number of decoding threads is derived: as many as the loader has CPUs; on a device
     /// but for two, which the trainer's thread and the one that calls the driver keep busy.
     pub(super) fn wished_threads(&self) -> u32 {
         let others = if self.is_cuda() { DEVICE_CPUS } else { 0 };
-        self.allotted.cpus().saturating_sub(others).clamp(1, THREADS_MAX)
+        self.cpus().saturating_sub(others).clamp(1, THREADS_MAX)
     }
 
     fn derive_threads(&mut self) {

@@ -48,8 +48,10 @@ pub struct Shared {
     pub process_id: i32,
     /// The number by which the surfaces know the loader.
     pub token: u64,
-    /// Files.
+    /// Files, for reads of chunks.
     pub store: Store,
+    /// The same files, for all other requests, which are counted, and may be late.
+    pub metadata: Store,
     /// The folder that relative uris begin at.
     pub folder: &'static Folder,
     /// Arrays that the host has.

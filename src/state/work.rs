@@ -110,8 +110,8 @@ impl State {
         // Looks at paths need no wait if reads of bytes need none: whoever plans then also looks,
         // and no other thread is woken for it.
         let is_looker = match role {
-            Role::Io => self.must_wait(shared),
-            Role::Decode | Role::Reader => !self.must_wait(shared),
+            Role::Io => self.must_wait_for_looks(shared),
+            Role::Decode | Role::Reader => !self.must_wait_for_looks(shared),
             Role::Both => true,
             Role::Device => false,
         };
@@ -197,6 +197,11 @@ impl State {
     /// decode take them.
     pub fn must_wait(&self, shared: &Shared) -> bool {
         self.is_cold && shared.settings.windows == 0 || shared.store.row.waits
+    }
+
+    /// The same of looks at paths.
+    pub fn must_wait_for_looks(&self, shared: &Shared) -> bool {
+        self.must_wait(shared) || shared.metadata.row.waits
     }
 
     /// Whether metadata can be loaded now: some is asked for, and descriptors and rows of the

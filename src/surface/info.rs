@@ -90,7 +90,8 @@ fn allotted(os: &Os, config: &Config, why: &mut Why) -> Result<Allotted, Status>
         mask: count(given.or_else(|| Some((os.cpus)()))),
         is_given: given.is_some(),
         online: count(online),
-        ranks: ranks(os),
+        // An owner decodes for all ranks.
+        ranks: if config.share_consumers > 0 { 1 } else { ranks(os) },
     })
 }
 

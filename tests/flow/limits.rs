@@ -12,9 +12,10 @@ use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 use wavetrain::abi::FilesHook;
+use wavetrain::base::cpus::CpuSet;
 use wavetrain::config::Config;
 use wavetrain::loader::{Loader, Pop, Request};
-use wavetrain::os::{Os, SYSTEM};
+use wavetrain::os::{Errno, Os, SYSTEM};
 use wavetrain::records::Dtype;
 
 /// How long requests of files sleep.
@@ -143,7 +144,11 @@ fn check(case: &Case, first: &str, others: &[&str]) {
 const ROWS: u64 = 64;
 /// CPUs of the system that loaders are opened on.
 const CPUS: u32 = 2;
-static OS: Os = Os { cpu_count: || CPUS, ..SYSTEM };
+static OS: Os = Os {
+    cpus: || CpuSet::from_list("0-1").unwrap(),
+    read_system: |_, _, _| Err(Errno(libc::ENOENT)),
+    ..SYSTEM
+};
 
 fn config(samples_per_batch: usize) -> Config {
     Config {

@@ -271,6 +271,7 @@ def test_a_latency_model_is_numbers_that_reach_the_library():
     for name in ("lognormal_mu_ln_ns", "lognormal_sigma_ln_ns"):
         for value in (NAN, INF, "1", None, True, 2**53 + 1):
             refused(name, wavetrain.LatencyModel, **{name: value})
+    refused("lognormal_sigma_ln_ns", wavetrain.LatencyModel, lognormal_sigma_ln_ns=-1e-300)
     for value in (0, {}, wavetrain.LatencyModel):
         refused("metadata_latency", wavetrain.Config, **BASE, metadata_latency=value)
 

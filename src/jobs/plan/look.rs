@@ -47,7 +47,7 @@ impl Planner {
         // The first entry whose file is for another turn.
         let left = {
             let state = &*lock.lock();
-            if state.must_wait(shared) {
+            if state.must_wait_for_looks(shared) {
                 return limit;
             }
             let (mut before, last) = (None, self.first + files_ahead(state));
@@ -84,7 +84,7 @@ impl Planner {
             let record = shared.array_record(look.array);
             path.clear();
             shared.write_file_path(look.array, record, look.file, &mut path);
-            let stat = shared.store.stat_path(&path).ok();
+            let stat = shared.metadata.stat_path(&path).ok();
             look.found = stat.filter(|stat| stat.kind == FileKind::REGULAR);
         }
         let state = &mut *lock.lock();

@@ -149,7 +149,7 @@ impl Planner {
         state: &mut State,
         current: &Current,
     ) -> ArrayLooks {
-        let must_wait = state.must_wait(shared);
+        let must_wait = state.must_wait_for_looks(shared);
         let State { queue, readers, arrays, wakes, .. } = state;
         let queue = if self.lane == Lane::Samples { queue } else { &mut readers.queue };
         let (is_each, mut before) = (shared.store.row.shows_changes, None);

@@ -3,17 +3,14 @@
 //! The host knows names, sizes and bytes: no folders, no links, no times of change.
 
 use crate::base::abi::FILE_ABSENT;
-use crate::os::FileStat;
-use crate::os::store::{Fault, NO_FD, Row};
+use crate::os::store::{Fault, NO_FD, Path, Row, Store};
+use crate::os::{Errno, FileStat};
 
 pub const ROW: Row = Row {
-    open: |store, path| Ok((NO_FD, (store.row.stat_path)(store, path)?)),
-    stat_path: |store, path| {
-        let Some(size) = store.hook.size else { return Err(Fault::HookFailed) };
-        // SAFETY: the path is NUL-terminated and outlives the call, as the hook's contract asks.
-        let answer = unsafe { size(store.hook.user, path.as_bytes_nul().as_ptr().cast()) };
-        outcome(answer.min(0)).map(|()| FileStat::of_bytes(answer as u64))
-    },
+    open: |store, path| Ok((NO_FD, stat_path(store, path)?)),
+    stat: |store, _, path| store.once_more(|| stat_path(store, path)),
+    stat_path,
+    stat_link: |_, _| Err(Errno(libc::ENOENT)),
     list: |_, _, _, _| Err(Fault::Unlisted),
     read: |store, _, path, target, offset, _| {
         let Some(read) = store.hook.read else { return Err(Fault::HookFailed) };
@@ -38,6 +35,13 @@ pub const ROW: Row = Row {
     shows_changes: false,
     merges: (0, u64::MAX),
 };
+
+fn stat_path(store: &Store, path: &Path) -> Result<FileStat, Fault> {
+    let Some(size) = store.hook.size else { return Err(Fault::HookFailed) };
+    // SAFETY: the path is NUL-terminated and outlives the call, as the hook's contract asks.
+    let answer = unsafe { size(store.hook.user, path.as_bytes_nul().as_ptr().cast()) };
+    outcome(answer.min(0)).map(|()| FileStat::of_bytes(answer as u64))
+}
 
 /// The meaning of the host's answer.
 pub fn outcome(answer: i64) -> Result<(), Fault> {

@@ -8,9 +8,11 @@
 //! `hook` with its row, and a line of [`Store::new`].
 
 mod hook;
+mod metadata;
 mod system;
 
 pub use hook::outcome;
+pub use metadata::Metadata;
 
 use crate::base::abi::FilesHook;
 use crate::base::arena::Region;
@@ -86,8 +88,12 @@ pub type Visit<'a> = dyn FnMut(&Entry<'_>) + 'a;
 pub struct Row {
     /// Opens a file and looks at it.
     open: fn(&Store, &Path) -> Result<Opened, Fault>,
+    /// Looks at an open file again.
+    stat: fn(&Store, i32, &Path) -> Result<FileStat, Fault>,
     /// Looks at a file that is not open.
     stat_path: fn(&Store, &Path) -> Result<FileStat, Fault>,
+    /// See [`Store::stat_link`].
+    stat_link: fn(&Store, &Path) -> Result<FileStat, Errno>,
     /// See [`Store::list`].
     list: fn(&Store, &str, u32, &mut Visit<'_>) -> Result<(Listing, Version), Fault>,
     /// Fills the target from an offset of an open file, or says why not. With true at the end it
@@ -122,6 +128,8 @@ pub struct Store {
     hook: FilesHook,
     /// The host makes failed requests again itself: its no is final.
     pub retries_itself: bool,
+    /// What counts the requests, and may make them late; None if nothing does.
+    metadata: Option<&'static Metadata>,
 }
 
 // SAFETY: the hook's contract is that its functions may be called from any thread.
@@ -141,7 +149,17 @@ impl Store {
     /// Files of the hook if it has functions, else of the system.
     pub fn new(os: &'static Os, hook: FilesHook, retries_itself: bool) -> Store {
         let row = if hook.size.is_some() { hook::ROW } else { system::ROW };
-        Store { row, os, hook, retries_itself }
+        Store { row, os, hook, retries_itself, metadata: None }
+    }
+
+    /// The same files, for requests that are counted, and may be late.
+    pub fn for_metadata(self, metadata: &'static Metadata) -> Store {
+        Store { row: metadata.row(), metadata: Some(metadata), ..self }
+    }
+
+    /// Ends all sleeps of late requests, and those to come.
+    pub fn end_sleeps(&self) {
+        self.metadata.into_iter().for_each(Metadata::end_sleeps);
     }
 
     /// Whether a request that failed is made once more: one to a network may fail by chance.
@@ -195,7 +213,7 @@ impl Store {
 
     /// Looks at an open file again.
     pub fn stat(&self, fd: i32, path: &Path) -> Result<FileStat, Fault> {
-        if self.row.has_descriptors { self.stat_open(fd) } else { self.stat_path(path) }
+        (self.row.stat)(self, fd, path)
     }
 
     /// Looks at a file that is not open.
@@ -206,10 +224,7 @@ impl Store {
     /// Looks at a path, and not at what a link at its end leads to. In a store without links it
     /// finds nothing.
     pub fn stat_link(&self, path: &Path) -> Result<FileStat, Errno> {
-        if !self.row.has_folders {
-            return Err(Errno(libc::ENOENT));
-        }
-        twice(Errno(libc::ESTALE), || (self.os.stat_link)(path.as_bytes_nul()))
+        (self.row.stat_link)(self, path)
     }
 
     /// Gives a descriptor back.

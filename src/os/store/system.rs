@@ -8,7 +8,11 @@ use crate::os::{Errno, FileKind, FileStat, uninterrupted};
 
 pub const ROW: Row = Row {
     open,
+    stat: |store, fd, _| store.stat_open(fd),
     stat_path,
+    stat_link: |store, path| {
+        twice(Errno(libc::ESTALE), || (store.os.stat_link)(path.as_bytes_nul()))
+    },
     list,
     read,
     begin_read: |_, _, _, _, _| Err(Fault::HookFailed),
