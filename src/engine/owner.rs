@@ -23,7 +23,7 @@ use crate::os::socket::{self, Descriptors, Peer, Watched};
 use crate::os::{Errno, futex};
 use crate::state::Life;
 use crate::state::attached::LEAVE;
-use crate::state::consumers::{Loss, Stage};
+use crate::state::consumers::{Consumer, Loss, Stage};
 use crate::state::device::bits;
 use crate::state::owned::Owned;
 use arrayvec::ArrayVec;
@@ -106,7 +106,7 @@ impl Engine {
         for number in bits(liars) {
             let text = format_args!("consumer {number} wrote a number that is wrong: it is lost");
             self.shared.sink.log(Level::Error, 0, text);
-            self.lose(sockets, number, false);
+            self.lose(sockets, number, true);
         }
     }
 
@@ -134,8 +134,11 @@ impl Engine {
                 }
                 break;
             }
-            if has_left || has_ended {
-                self.lose(sockets, number as u32, has_left);
+            if has_left {
+                self.lose(sockets, number as u32, false);
+            }
+            if has_ended {
+                self.lose(sockets, number as u32, true);
             }
         }
     }
@@ -188,11 +191,19 @@ impl Engine {
         }
         let at = number as usize;
         if sockets.sockets[at] >= 0 && socket::is_hung_up(sockets.sockets[at]) {
-            self.lose(sockets, number, false);
+            self.lose(sockets, number, true);
         }
-        let before = self.lock.lock().consumers.each()[at].peer;
+        let Consumer { peer: Peer { process, .. }, has_closed, .. } =
+            self.lock.lock().consumers.each()[at];
+        if sockets.sockets[at] >= 0 && has_closed {
+            let fix = "release them, and delete their tensors";
+            return Err(fail!(
+                why,
+                Invalid,
+                "consumer {number} is process {process}, which has closed and keeps batches: {fix}"
+            ));
+        }
         if sockets.sockets[at] >= 0 {
-            let process = before.process;
             return Err(fail!(why, Invalid, "consumer {number} is process {process}, which lives"));
         }
         let (Some((records, _)), Some((samples, _))) = (owned.records, owned.samples) else {
@@ -204,23 +215,23 @@ impl Engine {
         sockets.sockets[at] = fd;
         sockets.watches[at] = socket::watch_process(peer.process).unwrap_or(-1);
         if socket::send(fd, &answer(Status::Ok, why), &fds).is_err() {
-            self.lose(sockets, number, false);
+            self.lose(sockets, number, true);
         }
         Ok(())
     }
 
     /// Closes the descriptors of a consumer, and loses its batches.
-    fn lose(&self, sockets: &mut Sockets, number: u32, has_closed: bool) {
+    fn lose(&self, sockets: &mut Sockets, number: u32, has_ended: bool) {
         let at = number as usize;
         for fd in [&mut sockets.sockets[at], &mut sockets.watches[at]] {
-            if *fd >= 0 {
+            if has_ended && *fd >= 0 {
                 (self.shared.os.close)(*fd);
                 *fd = -1;
             }
         }
         let (loss, peer) = {
             let state = &mut *self.lock.lock();
-            (state.lose(self.shared, number, has_closed), state.consumers.each()[at].peer)
+            (state.lose(self.shared, number, has_ended), state.consumers.each()[at].peer)
         };
         self.log_loss(number, peer, &loss);
         self.lock.lock().free_abandoned(self.shared);

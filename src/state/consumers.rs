@@ -56,8 +56,10 @@ pub struct Consumer {
     pub(super) tail: u64,
     /// Those of them that it has taken, or that were taken back.
     pub(super) taken: u64,
-    /// The page that it writes; None unless it is attached.
+    /// The page that it writes, from its attach to its end.
     pub(super) page: Option<Page>,
+    /// It has closed, so it takes nothing any more.
+    pub has_closed: bool,
 }
 
 impl Consumer {
@@ -67,6 +69,7 @@ impl Consumer {
         tail: 0,
         taken: 0,
         page: None,
+        has_closed: false,
     };
 
     /// Entries that wait for it.
@@ -176,6 +179,7 @@ impl Consumers {
         let consumer = &mut self.each[number as usize];
         page.begin(consumer.taken);
         (consumer.stage, consumer.page, consumer.peer) = (Stage::Attached, Some(page), peer);
+        consumer.has_closed = false;
         self.is_due = true;
         self.show_attached();
     }
@@ -226,6 +230,20 @@ impl Consumers {
         let consumer = &mut self.each[number as usize];
         consumer.taken = consumer.tail;
         lost
+    }
+
+    /// Drops what a consumer popped, at its end. The slots of batches that are lost by that.
+    fn drop_popped(&mut self, number: u32) -> u64 {
+        let mut popped = 0;
+        for slot in bits(self.held()).map(BatchSlot) {
+            if self.holders[slot.at()] & 1 << number != 0 {
+                self.holders[slot.at()] &= !(1 << number);
+                popped |= 1 << slot.0;
+            }
+        }
+        let consumer = &mut self.each[number as usize];
+        consumer.page = None;
+        if consumer.has_closed { 0 } else { popped }
     }
 
     /// The consumers that have slots: how many, and in how many of these a batch waits.
@@ -297,24 +315,22 @@ impl State {
         liars
     }
 
-    /// A consumer has closed or ended, or did not attach in time. `has_closed`: it ended by a
-    /// close. Batches that it had popped are dropped. Those that it had not are for the next
-    /// consumer, or are dropped, or end the stream.
-    pub fn lose(&mut self, shared: &Shared, number: u32, has_closed: bool) -> Loss {
+    /// A consumer has closed, or has ended, or did not attach in time. Batches that it had not
+    /// popped are for the next consumer, or are dropped, or end the stream. Those that it had are
+    /// its own until it gave them back, because tensors may be made of them; at its end they are
+    /// dropped, and lost unless it closed before.
+    pub fn lose(&mut self, shared: &Shared, number: u32, has_ended: bool) -> Loss {
         // Entries that it took and batches that it gave back before its end are noted first.
         let _ = self.collect(shared);
         let mut lost = self.consumers.take_back(number);
         let mut loss = Loss { batches: 0, popped: 0, failure: None };
-        for slot in bits(self.consumers.held() | lost).map(BatchSlot) {
-            if self.consumers.holders[slot.at()] & 1 << number != 0 {
-                self.consumers.holders[slot.at()] &= !(1 << number);
-                loss.popped |= 1 << slot.0;
-            }
+        if has_ended {
+            loss.popped = self.consumers.drop_popped(number);
         }
         let consumer = &mut self.consumers.each[number as usize];
         let was_new = consumer.stage == Stage::New;
-        let peer = consumer.peer;
-        (consumer.stage, consumer.page) = (Stage::Lost, None);
+        let (peer, has_closed) = (consumer.peer, !has_ended || consumer.has_closed);
+        (consumer.stage, consumer.has_closed) = (Stage::Lost, has_closed);
         self.consumers.show_attached();
         self.consumers.is_due = true;
         let is_first = self.consumers.order == Order::First;

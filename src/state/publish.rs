@@ -15,7 +15,7 @@ use crate::batch::received::Received;
 use crate::batch::shared::{ENTRIES, Order, Records, What};
 use crate::batch::slots::SlotState;
 use crate::os::futex;
-use crate::state::consumers::{LostText, Stage};
+use crate::state::consumers::{Consumer, LostText, Stage};
 use crate::state::device::bits;
 use crate::state::lock::Condition;
 use crate::state::shared::Shared;
@@ -109,8 +109,8 @@ impl State {
         let lost = meant & self.consumers.in_stage(Stage::Lost);
         if lost != 0 && !self.consumers.is_skipping {
             let number = lost.trailing_zeros();
-            let peer = self.consumers.each[number as usize].peer;
-            let (was_new, has_closed) = (peer.process == 0, false);
+            let Consumer { peer, has_closed, .. } = self.consumers.each[number as usize];
+            let was_new = peer.process == 0;
             let text = LostText { number, peer, was_new, has_closed };
             let failure = Failure::of(Status::Shutdown, format_args!("{text}"));
             self.end_stream(&failure);

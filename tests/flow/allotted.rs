@@ -343,6 +343,15 @@ fn a_quota_of_two_cpus_starts_two_threads_that_decode_and_the_stats_and_the_log_
         assert!(placement.starts_with("no threads, 1 of yours work at a time: "), "{placement}");
         assert_eq!(STARTED.take(), 0);
     });
+    // An owner decodes for all ranks.
+    Machine::new().mask("0-4").variable("LOCAL_WORLD_SIZE", "5").enter(|| {
+        let name = format!("allotted-{}", std::process::id());
+        let owner = Loader::open_shared_on(&COUNTED, &self::config(), &name, 5).unwrap();
+        let placement = text(&owner.stats().unwrap().placement_text);
+        assert!(placement.starts_with("io 4, decode 5 threads: 5 CPUs in the mask"), "{placement}");
+        drop(owner);
+        STARTED.take();
+    });
 }
 
 unsafe extern "C" fn alloc(_: *mut c_void, bytes: u64, align: u64) -> *mut c_void {

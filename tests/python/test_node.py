@@ -153,6 +153,37 @@ def taken_by_both(owner, idle, busy):
     return found + found_by_busy
 
 
+@pytest.mark.parametrize("order", ["round", "first", "all"])
+def test_arrays_that_outlive_the_close_of_a_consumer_keep_their_memory(serve, attach, name, order):
+    owner = serve(2, order=order, on_lost="skip", n_batch_slots=3)
+    stays, leaves = attach(0), attach(1)
+    owner.push(rows(200))
+    owner.flush()
+    batch = leaves.pop()
+    found, array = batch.info.tags, batch.numpy()
+    batch.release()
+    leaves.close()
+    with pytest.raises(wavetrain.InvalidArgument, match="has closed and keeps batches"):
+        wavetrain.attach(name, 1)
+    # Each batch of the slots that are left is another one.
+    others = taken(stays)
+    numpy.testing.assert_array_equal(array, ROWS[[*found]])
+    lost = owner.stats().batches_lost
+    assert len(others) == {"round": 100, "first": 196, "all": 200}[order]
+    assert lost == 0 if order == "first" else 0 < lost < 50
+    del array
+    deadline = time.monotonic() + 10
+    while True:
+        wavetrain._pipeline.Loader.sweep()
+        try:
+            attach(1)
+            break
+        except wavetrain.InvalidArgument:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert owner.stats().batches_lost == lost
+
+
 FORKS = """
 import os, sys, time, wavetrain
 from test_node import settings
