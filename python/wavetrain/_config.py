@@ -579,7 +579,8 @@ def cpu_numbers(cpus: Any) -> tuple[int, ...]:
     """The numbers of CPUs, of which Linux has 8,192 at most."""
     if isinstance(cpus, (str, bytes)) or not isinstance(cpus, Iterable):
         raise TypeError(f"cpus must be a list of numbers or None (got {short(cpus)})")
-    numbers = tuple(_border.whole(f"cpus[{at}]", cpu, 0, 8191) for at, cpu in enumerate(cpus))
+    given = cast("Iterable[Any]", cpus)
+    numbers = tuple(_border.whole(f"cpus[{at}]", cpu, 0, 8191) for at, cpu in enumerate(given))
     if not numbers:
         raise ValueError("cpus is empty: name a CPU, or give None")
     return numbers
