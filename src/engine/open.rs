@@ -71,14 +71,14 @@ pub fn bill(settings: &Settings, why: &mut Why) -> Result<(Bill, Geometry), Stat
 /// The bytes of a config's block, and the geometry of it, if the system allots what it takes.
 #[inline(never)] // as said of `layout`
 fn planned(os: &'static Os, settings: &Settings, why: &mut Why) -> Result<(u64, Geometry), Status> {
-    let solved = bill(settings, why).inspect_err(|status| log_refusal(os, settings, *status));
-    let (bill, geometry) = solved?;
+    let (bill, geometry) = bill(settings, why)?;
     refuse_beyond(os, settings, &bill, why)?;
     Ok((bill.total(Kind::Host), geometry))
 }
 
 /// Refuses a budget beyond what the system allots. A block that the caller gives is there already,
 /// or its allocator knows better.
+#[inline(never)] // its texts are not to stand on the stack of a bill
 fn refuse_beyond(os: &Os, settings: &Settings, bill: &Bill, why: &mut Why) -> Result<(), Status> {
     let (config, hook) = (&settings.config, &settings.config.memory);
     let is_callers = !hook.host_block.is_null() || hook.alloc.is_some();
@@ -207,7 +207,9 @@ pub fn open(
     why: &mut Why,
 ) -> Result<Opened, Status> {
     let mut sharing = Sharing { attached, ..Sharing::default() };
-    let opened = planned(os, settings, why).and_then(|plan| {
+    let solved = planned(os, settings, why);
+    let solved = solved.inspect_err(|status| log_refusal(os, settings, *status));
+    let opened = solved.and_then(|plan| {
         sharing.owned = segments::take(os, settings, why)?;
         sharing.records = segments::shared_records(os, settings, &sharing);
         open_with(os, settings, (handle, plan), &mut sharing, why)
@@ -281,6 +283,7 @@ fn open_with(
 }
 
 /// Logs what a config takes at least, if its budget is too small for that.
+#[inline(never)] // as said of `layout`
 fn log_refusal(os: &'static Os, settings: &Settings, status: Status) {
     if status == Status::Budget {
         log_bill(&sink_of(os, settings), Level::Warn, &floor_bill(settings));

@@ -42,7 +42,7 @@ impl Allotted {
             let is_own = self.is_given && words != "of quota" || count == u32::MAX;
             (count, words, if is_own { 1 } else { ranks })
         });
-        let least = parts.into_iter().min_by_key(|(count, _, ranks)| count / ranks);
+        let least = parts.into_iter().min_by_key(|(count, _, ranks)| part(*count, *ranks));
         least.unwrap_or((1, "in the mask", 1))
     }
 
@@ -50,9 +50,14 @@ impl Allotted {
     pub fn cpus(&self) -> u32 {
         match self.least() {
             (u32::MAX, ..) => 1,
-            (count, _, ranks) => (count / ranks).max(1),
+            (count, _, ranks) => part(count, ranks).max(1),
         }
     }
+}
+
+/// A rank's part of so many CPUs.
+fn part(count: u32, ranks: u32) -> u32 {
+    count.checked_div(ranks).unwrap_or(count)
 }
 
 impl Settings {
