@@ -882,7 +882,7 @@ typedef struct wavetrain_stats_view {
     uint64_t oldest_held_since_ns;  /* .. and when it was popped, by CLOCK_MONOTONIC; 0: none is */
     uint32_t memories_lent;         /* that you do not have back: wavetrain_lend */
     uint32_t consumers_missing;     /* of share_consumers: those that have not attached yet and are
-                                       waited for; 0 on a consumer */
+                                       waited for; on a consumer those that are not attached now */
 } wavetrain_stats_view;
 
 /* What lies at a path. Images, plates and wells are groups whose attributes say so (OME-NGFF 0.1 to

@@ -224,7 +224,7 @@ class Here:
         kept.append(torch and torch.get_rng_state())
         try:
             writer = Writer(Block(HEADER_BYTES))
-            tree = made(self.call, row, self.seed, writer)
+            tree = made(self.call, row, self.seed, writer, Exception)
         finally:
             random.setstate(kept[0])
             if numpy is not None:

@@ -81,6 +81,8 @@ class NodeRun(Run):
         self.size, self.batch = size, batch
         self.total = left // size * (size // batch) if is_whole_only else -(-left // batch)
         self.whole, self.has_part = divmod(self.total, size // batch)  # rounds
+        if left == U64_MAX:
+            self.has_part = 0
         self.rounds = itertools.chain.from_iterable(
             batches for _, _, batches in dealt(order, is_whole_only)
         )

@@ -15,11 +15,12 @@ import array
 import contextlib
 import hashlib
 import itertools
-import logging
 import math
 import os
+import re
 import sys
 import time
+import warnings
 from collections.abc import Mapping
 from ctypes import byref
 from typing import TYPE_CHECKING, Any
@@ -29,11 +30,7 @@ from wavetrain._batch import Batch
 from wavetrain._border import short
 from wavetrain._config import Config
 from wavetrain._dice import ask
-from wavetrain._errors import (
-    EndOfStream,
-    PoolStarved,
-    TryAgain,
-)
+from wavetrain._errors import EndOfStream, PoolStarved, ShutdownError, TryAgain
 from wavetrain._node import Consumer, Owner, attach, serve
 from wavetrain._samplers import Resampled
 from wavetrain.epoch import Epoch, named_of, signed
@@ -44,8 +41,7 @@ if TYPE_CHECKING:
 
 DEAL = 0x6E6F6465  # in the hash of an order that is dealt by batch
 ATTACH_S = 600.0  # as torch waits for the ranks of a group
-SAY_S, LOOK_S = 30.0, 0.005  # until the log has who is waited for; between two looks
-LOGGER = logging.getLogger("wavetrain.node")
+SAY_S, LOOK_S = 20.0, 0.005  # until a warning that ranks are missing; between two looks
 JOB = (
     *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"),
     *("SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"),
@@ -60,6 +56,7 @@ class Node:
         self.local, self.count, self.index, self.nodes = place
         self.name, self.batch = given, batch
         self.shift, self.run, self.is_met, self.has_failed = 0, None, False, False
+        self.waits_until = 0.0
 
     run: NodeRun | None  # whose end was not seen
 
@@ -98,6 +95,7 @@ class Node:
         return rounds + (not is_whole_only and rest > self.slot * self.batch)
 
     def open(self, config: Config, files: Any, fit: Any) -> Owner | Consumer:
+        self.waits_until = time.monotonic() + ATTACH_S
         if self.local:
             return attach(
                 self.name, self.local, timeout_s=ATTACH_S, pop_timeout_s=config.pop_timeout_s
@@ -185,8 +183,13 @@ class Node:
         while True:
             try:
                 return pipeline.pop()
-            except (PoolStarved, TryAgain):
+            except TryAgain:
                 raise
+            except PoolStarved:
+                # Local rank 0 waits for ranks that begin late, and its batches fill the slots.
+                is_early = self.local and time.monotonic() < self.waits_until
+                if not (is_early and pipeline.stats().consumers_missing):
+                    raise
             except EndOfStream:
                 self.run = None
                 if run.leaves_after is None or run.leaves_after > run.whole:  # the part was pushed
@@ -197,7 +200,7 @@ class Node:
                 # stream that has failed raises again.
                 if self.local or run.error is not None:
                     self.has_failed, run.error = True, None
-                    raise
+                    raise of_ranks(error) from None
                 self._fail(pipeline, run, error)
 
     def _meet(self, pipeline: Any) -> None:
@@ -209,13 +212,11 @@ class Node:
         while missing := pipeline.stats().consumers_missing:
             if time.monotonic() > said:
                 said = math.inf
-                LOGGER.warning(
-                    "local rank 0 waits for %d of %d ranks of its node to begin their iteration, "
-                    "for %.0f s at most",
-                    missing,
-                    self.count,
-                    ATTACH_S,
+                text = (
+                    f"local rank 0 waits for {missing} of {self.count} ranks of its node to begin "
+                    f"their iteration, for {ATTACH_S:.0f} s at most"
                 )
+                warnings.warn(text, RuntimeWarning, stacklevel=2)
             time.sleep(LOOK_S)
         self.is_met = True
 
@@ -236,6 +237,15 @@ class Node:
         while batch := self._pop(pipeline, run):
             batch.release()
         self._check()
+
+
+def of_ranks(error: Exception) -> Exception:
+    """The same in the words of a DataLoader, whose ranks are the consumers."""
+    text = str(error)
+    if isinstance(error, ShutdownError) and " consumer " in text:
+        text = re.sub(r"\bconsumer (\d+)", r"local rank \1", text).partition(": attach it")[0]
+        error.args = (f"{text}: make another DataLoader on all ranks",)
+    return error
 
 
 def local_of(given: Any, rank: Any, world: Any) -> Node | None:

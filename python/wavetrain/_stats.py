@@ -121,7 +121,7 @@ class Stats:
     oldest_held_since_ns: int  # when it was popped, as time.monotonic_ns; 0: none is held
     batches_lost: int  # that consumers had popped, or were to get, which were lost
     memories_lent: int  # that are not given back: Pipeline.lend
-    consumers_missing: int  # of an Owner: those that have not attached yet and are waited for
+    consumers_missing: int  # that have not attached yet; of a Consumer: that are not attached now
     metadata_latency_ops: int  # requests that slept by Config.metadata_latency:
     metadata_latency_stat_ops: int  # those that open, look or list ..
     metadata_latency_submit_ops: int  # .. and those that read documents and indexes

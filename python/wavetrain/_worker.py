@@ -137,14 +137,21 @@ def told(error: BaseException) -> str:
     return f"{head}\n{''.join(lines)}"[:MESSAGE_BYTES].rstrip()
 
 
-def made(call: Callable[[Any], Any], request: Request, seed: int, writer: Writer) -> Any:
-    """The value of a row as messages have it; None: the end."""
+def made(
+    call: Callable[[Any], Any],
+    request: Request,
+    seed: int,
+    writer: Writer,
+    caught: type[BaseException] = BaseException,
+) -> Any:
+    """The value of a row as messages have it; None: the end. caught: exceptions that are an answer;
+    others end the caller, as Ctrl-C does in the process of the program."""
     try:
         value = asked(call, request, seed)
         return A_SAMPLE if isinstance(value, Sample) else writer.value(value)
     except StopIteration:
         return None
-    except BaseException as error:
+    except caught as error:
         return Failed(told(error))
 
 

@@ -358,7 +358,8 @@ stats! {
     oldest_held_since_ns: u64,
     /// Memories that were lent and that the caller does not have back.
     memories_lent: u32,
-    /// Consumers that have not attached yet and are waited for.
+    /// Consumers that have not attached yet and are waited for; on a consumer those that are not
+    /// attached now.
     consumers_missing: u32,
 }
 

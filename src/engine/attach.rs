@@ -109,9 +109,16 @@ fn hand_over(
         Ok(received) => received,
         Err(errno) => {
             close_all(os, &handed);
-            let is_over = matches!(errno, Errno(libc::ECONNRESET | libc::EPIPE));
-            let text = format_args!("attaching to \"{name}\": {errno}");
-            return if is_over { Ok(None) } else { Err(why.fail(Status::Io, text)) };
+            let process = owner.process;
+            return match errno {
+                Errno(libc::ECONNRESET | libc::EPIPE) => Ok(None),
+                Errno(libc::EAGAIN) => Err(fail!(
+                    why,
+                    NotFound,
+                    "the owner of \"{name}\" (process {process}) does not answer: is it stopped?"
+                )),
+                _ => Err(fail!(why, Io, "attaching to \"{name}\": {errno}")),
+            };
         }
     };
     let handed = Handed { descriptors, ..handed };

@@ -23,6 +23,9 @@ impl Engine {
             stats.pinned_bytes_committed = engine.sizes.pinned_bytes();
             stats.gpu_overhead_bytes = engine.overhead_bytes;
         }
+        if let Some(attached) = &self.shared.sharing.attached {
+            stats.consumers_missing = attached.count - attached.records.attached().count_ones();
+        }
         let registered =
             self.shared.sharing.attached.as_ref().and_then(|one| one.registered.as_ref());
         if let Some(registered) = registered {
@@ -39,7 +42,7 @@ impl Engine {
             let state = &*self.lock.lock();
             stats.batches_held = state.slots.kept();
             stats.memories_lent = state.slots.live_loans().count() as u32;
-            stats.consumers_missing = state.consumers.in_stage(Stage::New).count_ones();
+            stats.consumers_missing += state.consumers.in_stage(Stage::New).count_ones();
             let oldest = state.slots.longest_kept().unwrap_or((0, 0));
             (stats.oldest_held_batch, stats.oldest_held_since_ns) = oldest;
             stats.chunk_cache_bytes_held = state.chunks.held_bytes();

@@ -190,6 +190,9 @@ impl Engine {
             return Err(fail!(why, Invalid, "consumer = {number}: there are {count}, from 0 on"));
         }
         let at = number as usize;
+        if socket::is_hung_up(fd) {
+            return Err(fail!(why, Shutdown, "consumer {number} did not wait for the answer"));
+        }
         if sockets.sockets[at] >= 0 && socket::is_hung_up(sockets.sockets[at]) {
             self.lose(sockets, number, true);
         }
