@@ -758,6 +758,36 @@ enum {
     WAVETRAIN_CODEC_LZ4 = 5
 };
 
+/* The number of each stage in an event. */
+enum {
+    WAVETRAIN_STAGE_PLAN = 0,
+    WAVETRAIN_STAGE_META = 1,
+    WAVETRAIN_STAGE_IO = 2,
+    WAVETRAIN_STAGE_INPUT_TRANSFER = 3,
+    WAVETRAIN_STAGE_DECODE = 4,
+    WAVETRAIN_STAGE_POST_DECODE = 5,
+    WAVETRAIN_STAGE_DECODE_GAP = 6,
+    WAVETRAIN_STAGE_ASSEMBLE = 7,
+    WAVETRAIN_STAGE_BIND_WAIT = 8,
+    WAVETRAIN_STAGE_POP_WAIT = 9,
+    WAVETRAIN_STAGE_DIGEST = 10,
+    WAVETRAIN_STAGE_DEVICE_DECODE = 11,
+    WAVETRAIN_STAGE_FORCE32 = 0x7FFFFFFF
+};
+
+/* One observation of a stage. */
+typedef struct wavetrain_event {
+    uint64_t begin_ns; /* CLOCK_MONOTONIC */
+    uint64_t duration_ns;
+    uint64_t bytes; /* that it adds to output_bytes of the stage */
+    uint64_t batch; /* its number; UINT64_MAX: of none, or of several */
+    uint32_t kind;  /* WAVETRAIN_STAGE_ */
+    uint32_t thread; /* the kernel's number (gettid); 0: of none: a device works, a wave waits, or
+                        reads of a hook are in flight */
+    uint32_t wave;   /* of those that are staged at a time; UINT32_MAX: of none */
+    uint32_t slot;   /* of the batch; UINT32_MAX: of none, or of several */
+} wavetrain_event;
+
 /* Figures since open or stats_reset; those of memory, backend and held batches are as of now. */
 /* Why a thread of the CPU decodes a compressed chunk on its way to a device: a place of
  * chunks_not_on_device. From BROKEN on it was to be the device, and the chunk was read again. */
@@ -789,7 +819,9 @@ typedef struct wavetrain_stats_view {
     wavetrain_metric decode;         /* chunks; in: encoded bytes, out: decoded bytes */
     wavetrain_metric post_decode;    /* decoded chunks laid out for the device, by threads of the
                                         CPU; 0 on the host */
-    wavetrain_metric decode_gap;     /* 0: nothing counts it */
+    wavetrain_metric decode_gap;     /* of a worker, from the end of a decode to the beginning of the
+                                        next, since the wave of that one may be read, if it did not
+                                        sleep meanwhile; of your threads, inside of a job alone */
     wavetrain_metric assemble;       /* chunks cast into batches; in: source, out: batch bytes */
     wavetrain_metric bind_wait;      /* waves, from when they may be read to the first decode */
     wavetrain_metric pop_wait;       /* pops that waited, whatever came of it */
@@ -1499,7 +1531,9 @@ typedef struct wavetrain_config {
      * not count. 0: lent memory, n_batch_slots at a time, goes before the slots. The tool lends
      * nothing, and has no flag for it. [0] */
     uint32_t lent_slots;
-    uint32_t trace_events; /* Places in the ring of events. Not built yet. [0] */
+    /* Places in the ring of events that wavetrain_trace copies, of 56 bytes; 0: no event is
+     * kept. Up to 16,777,216. [0] */
+    uint32_t trace_events;
     uint32_t max_indices_per_sample; /* Most indices in the lists of a sample. Not built yet. [0] */
     /* 1: open is OUT_OF_MEMORY, before it touches a page, for a budget beyond what is left of
      * the cgroup's memory limit, of MemAvailable + SwapFree, of CommitLimit if the system keeps
@@ -1805,8 +1839,18 @@ wavetrain_status wavetrain_read_done(wavetrain_loader loader, uint64_t ticket, i
  * them may be a moment apart. OK. Does not wait; cheap enough for every frame. */
 wavetrain_status wavetrain_stats(wavetrain_loader loader, wavetrain_stats_view *stats);
 
-/* Sets the figures to 0, except what is committed or held now. OK. Does not wait. */
+/* Sets the figures to 0, except what is committed or held now, and empties the ring of events. OK.
+ * Does not wait. */
 wavetrain_status wavetrain_stats_reset(wavetrain_loader loader);
+
+/* Copies the last events of stages, event_count at most, the oldest first; config.trace_events are
+ * kept. Each observation of a stage is an event, so that, until the ring is full, durations and
+ * bytes add up to the stage's ns and output_bytes in the figures. events: yours, event_bytes =
+ * sizeof(wavetrain_event) apart, NULL only if event_count = 0. written: yours, how many were
+ * copied; events that are written meanwhile are not. Events of one thread are nested; those of
+ * thread 0 overlap. INVALID: trace_events = 0. OK. Does not wait. */
+wavetrain_status wavetrain_trace(wavetrain_loader loader, wavetrain_event *events,
+                                 size_t event_count, size_t event_bytes, size_t *written);
 
 /* Why a call on this loader failed last, on whatever thread: the last that returned a negative
  * status, AGAIN of dlpack, or STARVED because all batch slots are held; close and this one are not

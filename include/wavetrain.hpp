@@ -1114,6 +1114,10 @@ public:
     status pump(std::uint64_t budget_ns) noexcept { return wavetrain_pump(handle_, budget_ns); }
     status stats(stats_view &out) const noexcept { return wavetrain_stats(handle_, &out); }
     status stats_reset() noexcept { return wavetrain_stats_reset(handle_); }
+    /* wavetrain_trace: the last events of stages to `out`, which has room for `count`. */
+    status trace(wavetrain_event *out, std::size_t count, std::size_t &written) const noexcept {
+        return wavetrain_trace(handle_, out, count, sizeof(wavetrain_event), &written);
+    }
     status last_error(error &out) const noexcept { return wavetrain_last_error(handle_, &out); }
     /* wavetrain_close. After OK this object has no loader; after SHUTDOWN neither: its last batch
      * has ended it already. AGAIN: batches or tensors are held, or reads still in flight. */

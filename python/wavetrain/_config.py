@@ -368,6 +368,7 @@ class Config:
         pad_value: what padding and skipped samples hold; None: the fill value, and 0.
     Benches:
         metadata_latency: sleeps before requests for metadata, a LatencyModel; None: there are none.
+        trace_events: events of stages that are kept for `Pipeline.trace`, of 56 bytes.
     Not built yet, refused when a pipeline opens:
         enable_gds=True, numa_strategy other than disabled, numa_node.
     Other processes, see `wavetrain.serve`, which sets these:
@@ -435,6 +436,7 @@ class Config:
     map_bytes_max: int = number("map_bytes_max")
     n_readers: int = number("n_readers")
     lent_slots: int = number("lent_slots")
+    trace_events: int = number("trace_events")
     memory: Any = dataclasses.field(default=None, compare=False, repr=False)
     share_name: str | None = None
     share_consumers: int = number("share_consumers")

@@ -101,6 +101,18 @@ CODEC_BLOSC = 2
 CODEC_GZIP = 3
 CODEC_ZLIB = 4
 CODEC_LZ4 = 5
+STAGE_PLAN = 0
+STAGE_META = 1
+STAGE_IO = 2
+STAGE_INPUT_TRANSFER = 3
+STAGE_DECODE = 4
+STAGE_POST_DECODE = 5
+STAGE_DECODE_GAP = 6
+STAGE_ASSEMBLE = 7
+STAGE_BIND_WAIT = 8
+STAGE_POP_WAIT = 9
+STAGE_DIGEST = 10
+STAGE_DEVICE_DECODE = 11
 BY_WORKER_OFF = 0
 BY_WORKER_CODEC = 1
 BY_WORKER_KEPT = 2
@@ -554,6 +566,28 @@ class Metric(Structure):
         ("output_bytes", c_uint64),
         ("count", c_uint64),
         ("histogram", c_uint64 * HISTOGRAM_BUCKETS),
+    ]
+
+
+class Event(Structure):
+    begin_ns: int
+    duration_ns: int
+    bytes: int
+    batch: int
+    kind: int
+    thread: int
+    wave: int
+    slot: int
+
+    _fields_ = [
+        ("begin_ns", c_uint64),
+        ("duration_ns", c_uint64),
+        ("bytes", c_uint64),
+        ("batch", c_uint64),
+        ("kind", c_uint32),
+        ("thread", c_uint32),
+        ("wave", c_uint32),
+        ("slot", c_uint32),
     ]
 
 
@@ -1442,6 +1476,7 @@ FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("wavetrain_read_done", c_int32, [c_uint64, c_uint64, c_int64]),
     ("wavetrain_stats", c_int32, [c_uint64, c_void_p]),
     ("wavetrain_stats_reset", c_int32, [c_uint64]),
+    ("wavetrain_trace", c_int32, [c_uint64, c_void_p, c_size_t, c_size_t, c_void_p]),
     ("wavetrain_last_error", c_int32, [c_uint64, c_void_p]),
     ("wavetrain_array_info", c_int32, [c_char_p, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
     ("wavetrain_epoch_begin", c_int32, [c_void_p, c_void_p, c_uint64, c_uint64, c_uint32]),

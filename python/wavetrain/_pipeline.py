@@ -36,6 +36,7 @@ from wavetrain._sample import Sample, Served, uri_of
 from wavetrain._stats import Stats, read_stats
 from wavetrain._stores import files_and_uris, files_for
 from wavetrain._table import Column, Table, Tables, table_of
+from wavetrain._trace import write_trace
 from wavetrain._window import Window
 from wavetrain._words import PIPELINE, PIPELINE_HAS, knows
 
@@ -457,6 +458,13 @@ class Pipeline(Opened):
         """Sets the figures to 0, but for those of memory."""
         self._check_open()
         call_on("stats_reset", self._loader)
+
+    def trace(self, path: str | os.PathLike[str]) -> int:
+        """Writes the last `Config.trace_events` events of stages, since the figures began, to a
+        JSON file that https://ui.perfetto.dev shows: the work of each thread, by stages. How
+        many."""
+        self._check_open()
+        return write_trace(self._loader, self._config.trace_events, path)
 
 
 class Batches(Owned):

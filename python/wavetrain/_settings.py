@@ -51,7 +51,7 @@ LIMITS = {
     "map_bytes_max": (68719476736, 1073741824, 70368744177664),
     "n_readers": (8, 0, 1024),
     "lent_slots": (0, 0, 64),
-    "trace_events": (0, 0, 4294967295),
+    "trace_events": (0, 0, 16777216),
     "max_indices_per_sample": (0, 0, 4294967295),
     "check_memory": (1, 0, 1),
     "on_consumer_lost": (0, 0, 1),

@@ -40,6 +40,10 @@ pub const MEMORY_DEVICE: u32 = 2;
 pub const SCRATCH_BYTES: usize = METADATA_BYTES_MAX + (64 << 10);
 /// `GroupEntry::row` and its like where the store does not say.
 pub const NO_INDEX: u32 = u32::MAX;
+/// `Event::batch` of an event of no batch, or of several.
+pub const NO_BATCH: u64 = u64::MAX;
+/// `Event::wave` and `Event::slot` of an event of none.
+pub const NO_PLACE: u32 = u32::MAX;
 /// `ArrayInfo::entry_sources`: OME-NGFF attributes name entries.
 pub const SOURCE_NGFF: u32 = 1;
 /// `ArrayInfo::entry_sources`: consolidated metadata names entries.
@@ -766,6 +770,27 @@ c_structs! {
         cap_ns: u64,
         /// Seed of the random part.
         seed: u64,
+    }
+
+    /// `wavetrain_event`: one observation of a stage.
+    #[derive(PartialEq, Debug)]
+    struct Event {
+        /// When it began, by CLOCK_MONOTONIC.
+        begin_ns: u64,
+        /// How long it took.
+        duration_ns: u64,
+        /// Bytes that it adds to `output_bytes` of the stage.
+        bytes: u64,
+        /// Number of the batch, as `BatchInfo` has it; NO_BATCH: of none or of several.
+        batch: u64,
+        /// The number of the stage: `STAGE_`.
+        kind: u32,
+        /// The kernel's number of the thread; 0: no thread worked or waited, as on a device.
+        thread: u32,
+        /// Number of the wave, of those that are staged at a time; NO_PLACE: of none.
+        wave: u32,
+        /// The slot of the batch; NO_PLACE: of none or of several.
+        slot: u32,
     }
 
     /// `wavetrain_log_hook`: where log lines go. All zero: nowhere.

@@ -69,6 +69,7 @@ items! {
     DeviceWaves "device waves"
     ResidentWaves "resident waves"
     DecodedWaves "decoded waves"
+    Trace "trace"
     Rounding "rounding"
 }
 

@@ -146,6 +146,8 @@ pub const THREADS_MAX: u32 = 1024;
 
 /// Most calls of read_into that work at a time.
 pub const READERS_MAX: u32 = 1024;
+/// Places in the ring of events: with all of them it takes 896 MiB.
+pub const TRACE_EVENTS_MAX: u32 = 1 << 24;
 
 /// Largest number of bytes that a well-formed compressed chunk of `chunk_bytes` may take: bounds of
 /// zstd and lz4 are n + n/256 and n + n/255 plus headers, deflate adds 5 bytes per stored block,

@@ -13,6 +13,7 @@ pub mod shelf;
 pub mod stats;
 pub mod status;
 pub mod text;
+pub mod trace;
 pub mod version;
 
 #[cfg(test)]

@@ -205,6 +205,60 @@ macro_rules! stats {
     };
 }
 
+/// The stages that are observed, in the order of their figures: `Event::kind`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Stage {
+    Plan,
+    Meta,
+    Io,
+    InputTransfer,
+    Decode,
+    PostDecode,
+    DecodeGap,
+    Assemble,
+    BindWait,
+    PopWait,
+    Digest,
+    DeviceDecode,
+}
+
+/// The names of the stages, which are those of their figures.
+pub const STAGES: [&str; 12] = [
+    "plan",
+    "meta",
+    "io",
+    "input_transfer",
+    "decode",
+    "post_decode",
+    "decode_gap",
+    "assemble",
+    "bind_wait",
+    "pop_wait",
+    "digest",
+    "device_decode",
+];
+
+impl StatsCells {
+    /// The figures of a stage.
+    pub fn stage(&self, stage: Stage) -> &MetricCell {
+        match stage {
+            Stage::Plan => &self.plan,
+            Stage::Meta => &self.meta,
+            Stage::Io => &self.io,
+            Stage::InputTransfer => &self.input_transfer,
+            Stage::Decode => &self.decode,
+            Stage::PostDecode => &self.post_decode,
+            Stage::DecodeGap => &self.decode_gap,
+            Stage::Assemble => &self.assemble,
+            Stage::BindWait => &self.bind_wait,
+            Stage::PopWait => &self.pop_wait,
+            Stage::Digest => &self.digest,
+            Stage::DeviceDecode => &self.device_decode,
+        }
+    }
+}
+
 stats! {
     /// Batches planned; one observation is one bounded planning step.
     plan: Metric = MetricCell,
@@ -218,8 +272,9 @@ stats! {
     decode: Metric = MetricCell,
     /// Decoded chunks that threads of the CPU laid out for the device; all 0 on the host.
     post_decode: Metric = MetricCell,
-    /// All 0: nothing counts it.
-    decode_gap: Metric,
+    /// Time of a worker from the end of a decode to the beginning of the next, since the wave of
+    /// that one was staged, if it did not sleep meanwhile.
+    decode_gap: Metric = MetricCell,
     /// Chunks cast and scattered into batches; in: source bytes, out: batch bytes.
     assemble: Metric = MetricCell,
     /// Waves, from when their reads may begin to their first decode.
@@ -373,6 +428,22 @@ mod tests {
             assert_eq!(bucket(ns), expected);
         }
         assert_eq!(bucket(u64::MAX), HISTOGRAM_BUCKETS - 1);
+    }
+
+    #[test]
+    fn stages_have_the_order_of_their_figures() {
+        let metric_bytes = size_of::<Metric>();
+        let (mut names, mut before) = (std::vec::Vec::new(), 0);
+        for (number, (name, offset)) in Stats::FIELDS.iter().enumerate() {
+            let end = Stats::FIELDS.get(number + 1).map_or(size_of::<Stats>(), |next| next.1);
+            if end - offset == metric_bytes {
+                assert!(*offset >= before);
+                (before, _) = (*offset, names.push(*name));
+            }
+        }
+        assert_eq!(names, STAGES);
+        assert_eq!(STAGES[Stage::DeviceDecode as usize], "device_decode");
+        assert_eq!(STAGES[Stage::Assemble as usize], "assemble");
     }
 
     #[test]

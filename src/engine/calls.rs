@@ -7,6 +7,7 @@
 use crate::base::arena::Region;
 use crate::base::cache::hash_bytes;
 use crate::base::limits::GROUP_LEVELS_MAX;
+use crate::base::stats::Stage;
 use crate::base::status::{Failure, Status, Why};
 use crate::base::text::Uri;
 use crate::batch::slots::SlotState;
@@ -207,7 +208,8 @@ impl Engine {
         let mut has_waited = false;
         let popped = self.pop_by(start.saturating_add(timeout_ns), timeout_ns, &mut has_waited);
         if has_waited {
-            self.shared.stats.pop_wait.observe((self.shared.os.now_ns)() - start, 0, 0);
+            let here = self.shared.profiler.here();
+            self.shared.observe(Stage::PopWait, start, (0, 0), here);
         }
         popped
     }

@@ -3,19 +3,36 @@
 //! In: counters, and what is known under the lock. Out: one struct. Counters are read one by one,
 //! so two of them may be a moment apart.
 
-use crate::base::abi::{Stats, write_text};
+use crate::base::abi::{Event, Stats, write_text};
+use crate::base::status::{Failure, with_why};
+use crate::base::trace::Trace;
 use crate::engine::Engine;
 use crate::engine::limits::Run;
+use crate::fail;
 use crate::setup::config::{BACKEND_CUDA, BACKEND_HOST, DECODE_OFF};
 use crate::state::consumers::Stage;
 use crate::state::waits::Waits;
 
 impl Engine {
+    /// Sets the figures to 0, and empties the ring of events, which are of them.
+    pub fn reset_stats(&self) {
+        self.shared.stats.reset();
+        self.shared.profiler.trace.into_iter().for_each(Trace::reset);
+        self.lock.lock().waits = Waits::since((self.shared.os.now_ns)());
+    }
+
+    /// Hands the last events, `most` at most, to `keep`, the oldest first.
+    pub fn trace(&self, most: usize, keep: impl FnMut(Event)) -> Result<(), Failure> {
+        let Some(trace) = self.shared.profiler.trace else {
+            return with_why(|why| Err(fail!(why, Invalid, "trace: trace_events = 0: set it")));
+        };
+        trace.each(most, keep);
+        Ok(())
+    }
+
     /// All figures now.
     pub fn read_stats(&self, stats: &mut Stats) {
         self.shared.stats.read(stats);
-        // Nothing counts it.
-        stats.decode_gap.ns_best = u64::MAX;
         stats.host_bytes_committed = self.shared.host_bytes;
         stats.backend = if self.shared.engine().is_some() { BACKEND_CUDA } else { BACKEND_HOST };
         if let Some(engine) = self.shared.engine() {
@@ -49,12 +66,6 @@ impl Engine {
             stats.mapped_bytes = state.windows.mapped_bytes();
         }
         self.write_limit(stats);
-    }
-
-    /// Sets the figures back, but for those of memory.
-    pub fn reset_stats(&self) {
-        self.shared.stats.reset();
-        self.lock.lock().waits = Waits::since((self.shared.os.now_ns)());
     }
 
     /// The sentence is not to stand on the stack of others.

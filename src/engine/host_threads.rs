@@ -74,7 +74,7 @@ impl Engine {
         state.host.holders[index(u64::from(context))] = Some((self.shared.os.thread_id)());
         (state, _) = self.offer(state);
         drop(state);
-        (self.run_job(context, job), true)
+        (self.run_job(context, job, true), true)
     }
 
     /// Helps until the deadline, or until there is nothing to do; whether anything was done.

@@ -13,6 +13,7 @@ use crate::base::indexes::{LANES, Lane};
 use crate::base::limits::{MEMORY_PAGE_BYTES, METADATA_SMALL_BYTES, WINDOW_BYTES};
 use crate::base::stats::StatsCells;
 use crate::base::status::{Status, Why};
+use crate::base::trace::Trace;
 use crate::batch::exports::Exports;
 use crate::cuda::{DeviceEngine, HAS_DEVICES};
 use crate::decode::{Decoder, target_bytes};
@@ -384,7 +385,7 @@ fn layout(
     let (planners, cpus) = (carve_planner(carver, settings), carve_cpus(carver, settings));
     let states = carve_common(carver, os, settings, geometry, (common_scratch, sharing));
     let engine = carve_engine(carver, engine.filter(|_| is_whole));
-    let make = |(lock, stats, folder, (store, metadata)): Common| Shared {
+    let make = |(lock, stats, folder, (store, metadata), profiler): Common| Shared {
         os,
         settings: settings.clone(),
         geometry: *geometry,
@@ -395,7 +396,7 @@ fn layout(
         folder,
         asked: Asked(settings.config.source),
         sink: sink_of(os, settings),
-        profiler: Profiler::new(settings.config.profiler),
+        profiler,
         stats,
         host_bytes: values.host_bytes,
         views: lock.lock().views(),
@@ -447,8 +448,10 @@ fn carve_planner(
     [(); LANES].map(|()| planners.next())
 }
 
-/// The parts next to the loader: its state, its figures, its folder, its files twice.
-type Common = (&'static Mutex<State>, &'static StatsCells, &'static Folder, (Store, Store));
+/// The parts next to the loader: its state, its figures, its folder, its files twice, and where
+/// events go.
+type Common =
+    (&'static Mutex<State>, &'static StatsCells, &'static Folder, (Store, Store), Profiler);
 
 fn carve_common(
     carver: &mut Carver,
@@ -461,8 +464,10 @@ fn carve_common(
     let shared = (common_scratch, sharing);
     let states = carve_state(carver, os, settings, geometry, shared);
     let stores = carve_stores(carver, os, settings, states.map(|(_, stats)| stats));
+    let trace = Trace::carve(carver, settings.config.trace_events);
+    let profiler = Profiler::new(settings.config.profiler, trace, os);
     let states = states.zip(folder).zip(stores);
-    states.map(|(((lock, stats), folder), stores)| (lock, stats, folder, stores))
+    states.map(|(((lock, stats), folder), stores)| (lock, stats, folder, stores, profiler))
 }
 
 /// The files, for reads of chunks and for metadata.
@@ -581,7 +586,7 @@ fn carve_worker(carver: &mut Carver, geometry: &Geometry, decodes: bool) -> Work
     let buffer_bytes = if decodes { 0 } else { METADATA_SMALL_BYTES as u64 };
     let own_buffer = carver.bytes(Item::IoBuffers, buffer_bytes, MEMORY_PAGE_BYTES);
     let decoder = if decodes { Decoder::carve(carver) } else { None };
-    let context = DecodeContext { decoder, target, block, large: None };
+    let context = DecodeContext { decoder, target, block, large: None, decoded_ns: 0 };
     Worker { staging, context, own_buffer }
 }
 

@@ -198,7 +198,7 @@ impl Engine {
                 state.weigh_readers(self.shared);
                 state.readers.helping += 1;
                 drop(state);
-                state = self.run_job(context, job);
+                state = self.run_job(context, job, true);
                 state.readers.helping -= 1;
                 return state;
             }

@@ -39,11 +39,11 @@ impl Engine {
                 wait::run(lock, (wave, op), (&read, target), &lease, (cached_only, ticket))
             }
             Job::Ask { wave, op, read, target } => ask::run(lock, (wave, op), &read, target),
-            Job::Stream { wave, first, count, lease, window, slab } => {
-                cached::run(lock, worker, (wave, first, count), (&lease, window), slab)
+            Job::Stream { wave, first, count, staged_ns, lease, window, slab } => {
+                cached::run(lock, worker, (wave, first, count, staged_ns), (&lease, window), slab)
             }
-            Job::Assemble { wave, first, count, large, slab } => {
-                assemble::run(lock, worker, (wave, first, count), (large, slab))
+            Job::Assemble { wave, first, count, staged_ns, large, slab } => {
+                assemble::run(lock, worker, (wave, first, count, staged_ns), (large, slab))
             }
             Job::Resample { piece, slab } => resample::run(lock, &piece, slab),
             Job::Finish { piece, slab } => finish::run(lock, &piece, slab),

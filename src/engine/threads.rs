@@ -53,11 +53,15 @@ impl Engine {
         job
     }
 
-    /// Does a job on the worker context `context`, and takes the lock again.
-    pub fn run_job(&self, context: u32, job: Job) -> Locked<'_> {
+    /// Does a job on the worker context `context`, and takes the lock again. `is_first`: since its
+    /// thread slept or came.
+    pub fn run_job(&self, context: u32, job: Job, is_first: bool) -> Locked<'_> {
         let mut state = {
             let _float = FloatEnvironment::enter();
             let worker = &mut *self.workers[context as usize].lock();
+            if is_first {
+                worker.context.decoded_ns = 0;
+            }
             self.run(worker, job)
         };
         state.readings[index(u64::from(context))] = None;
@@ -126,6 +130,7 @@ impl Engine {
         }
         let role = if number < settings.decode_threads { Role::Decode } else { Role::Io };
         let mut state = self.lock.lock();
+        let mut is_first = true;
         loop {
             let context = match role {
                 Role::Decode => state.contexts.take(Some(number)),
@@ -134,7 +139,8 @@ impl Engine {
             let job = context.and_then(|context| self.take_job(&mut state, role, context));
             if let Some((context, job)) = context.zip(job) {
                 drop(state);
-                state = self.run_job(context, job);
+                state = self.run_job(context, job, is_first);
+                is_first = false;
                 continue;
             }
             if role == Role::Decode {
@@ -146,6 +152,7 @@ impl Engine {
                 return state.end_thread();
             }
             state.sleep(role);
+            is_first = true;
         }
     }
 }

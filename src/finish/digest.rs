@@ -11,6 +11,7 @@ use crate::base::arena::Table;
 use crate::base::indexes::BatchSlot;
 use crate::base::limits::FIELDS_MAX;
 use crate::base::math::index;
+use crate::base::stats::Stage;
 use crate::batch::pieces::Piece;
 use crate::batch::record::SlotRows;
 use crate::cuda::digests::{DigestRead, parts};
@@ -18,6 +19,7 @@ use crate::cuda::{DeviceEngine, Fault, HAS_DEVICES};
 use crate::loops::digest::{WORD_BYTES, digest, mix, share};
 use crate::loops::simd::Level;
 use crate::os::profiler;
+use crate::os::profiler::At;
 use crate::state::lock::{Lock, Locked};
 use crate::state::shared::Shared;
 use crate::state::slab_writer::SlabWriter;
@@ -53,8 +55,8 @@ fn run<'l>(lock: &'l Lock, piece: &Piece, _: Option<&mut SlabWriter>) -> Locked<
         let (start, bytes) = ((shared.os.now_ns)(), u64::from(part.samples) * part.bytes);
         let first = u64::from(part.sample) * part.sample_bytes + part.first;
         let sum = part.read(shared.finished_bytes(piece.slot, part.field, first, bytes));
-        let ns = (shared.os.now_ns)() - start;
-        shared.stats.digest.observe(ns, bytes, part.output_bytes());
+        let at = shared.profiler.here().of_slot(piece.slot.0);
+        shared.observe(Stage::Digest, start, (bytes, part.output_bytes()), at);
         sum
     };
     let state = lock.lock();
@@ -91,7 +93,8 @@ fn close(lock: &Lock, piece: &Piece, ns: u64) {
         input += u64::from(part.samples) * part.sample_bytes;
         output += part.output_bytes();
     }
-    shared.stats.digest.observe(ns, input, output);
+    let at = At::NOWHERE.of_slot(piece.slot.0);
+    shared.observe_device(Stage::Digest, ns, (input, output), at);
 }
 
 fn of(shared: &Shared) -> Digests<'_> {

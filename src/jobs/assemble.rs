@@ -6,7 +6,7 @@
 
 use crate::assemble::pieces::ReadBytes;
 use crate::base::indexes::{ArraySlot, Lane, WaveIndex};
-use crate::base::stats::Metric;
+use crate::base::stats::{Metric, Stage};
 use crate::cuda::HAS_DEVICES;
 use crate::device::SlabPart;
 use crate::jobs::decode::{Refusal, decoded};
@@ -14,6 +14,7 @@ use crate::jobs::device::sink::SlabSink;
 use crate::jobs::failures::fail_task;
 use crate::jobs::sink::{Boxes, CpuSink, Sink, Taken};
 use crate::os::profiler;
+use crate::os::profiler::{At, Range as Ranged};
 use crate::read::OpenFault;
 use crate::records::{ChunkBytes, Need};
 use crate::state::State;
@@ -33,15 +34,16 @@ use core::sync::atomic::Ordering::Relaxed;
 pub fn run<'l>(
     lock: &'l Lock,
     worker: &mut Worker,
-    (wave, first, count): (WaveIndex, u32, u32),
+    (wave, first, count, staged_ns): (WaveIndex, u32, u32, u64),
     (large, slab): (Option<Hold>, Option<SlabWriter>),
 ) -> Locked<'l> {
     let shared = lock.shared;
     let task = |chunk: u32| shared.tables.chunks.read(shared.wave_row(wave, chunk));
     let context = &mut worker.context;
     context.large = large;
+    let times = (wave, staged_ns, context.decoded_ns);
     let ((), part) = into_sink(shared, slab, |sink| {
-        let mut assembler = Assembler::new(shared, task(first).array, sink);
+        let mut assembler = Assembler::new(shared, task(first).array, sink, times);
         let (mut chunk, limit) = (first, first + count);
         while chunk < limit {
             let head = task(chunk);
@@ -53,7 +55,7 @@ pub fn run<'l>(
                 fail_task(lock, wave, mate, record, &failure);
             });
         }
-        assembler.end();
+        context.decoded_ns = assembler.end();
     });
     let mut state = lock.lock();
     context.large.take().into_iter().for_each(|hold| state.pool.give_back(hold));
@@ -83,7 +85,12 @@ pub struct Assembler<'a> {
     /// The place that they go to.
     pub sink: &'a mut dyn Sink,
     decode: Metric,
+    gap: Metric,
     scatter: Metric,
+    /// The thread, and the wave that it works on.
+    at: At,
+    /// When the worker's last decode ended, or the wave was staged if that is later; 0: it slept.
+    idle_since_ns: u64,
 }
 
 /// The source of the bytes of a chunk.
@@ -96,10 +103,44 @@ enum Source<'b> {
 pub type Encoded<'b> = (&'b [u8], Option<u64>);
 
 impl<'a> Assembler<'a> {
-    /// For chunks of the array in slot `array`, which a task pins.
-    pub fn new(shared: &'a Shared, array: ArraySlot, sink: &'a mut dyn Sink) -> Assembler<'a> {
+    /// For chunks of the array in slot `array`, which a task pins, of a wave that was staged at
+    /// `staged_ns`. `decoded_ns`: when the worker's last decode ended; 0 if it slept since.
+    pub fn new(
+        shared: &'a Shared,
+        array: ArraySlot,
+        sink: &'a mut dyn Sink,
+        (wave, staged_ns, decoded_ns): (WaveIndex, u64, u64),
+    ) -> Assembler<'a> {
         let boxes = Boxes::new(shared, array);
-        Assembler { boxes, sink, decode: Metric::NONE, scatter: Metric::NONE }
+        let (decode, gap, scatter) = (Metric::NONE, Metric::NONE, Metric::NONE);
+        let at = shared.profiler.here().of_wave(wave.0);
+        let idle_since_ns = if decoded_ns == 0 { 0 } else { decoded_ns.max(staged_ns) };
+        Assembler { boxes, sink, decode, gap, scatter, at, idle_since_ns }
+    }
+
+    /// The thread and the wave.
+    pub fn at(&self) -> At {
+        self.at
+    }
+
+    /// Counts a decode, and the gap before it.
+    fn note_decode(
+        &mut self,
+        range: Ranged<'_>,
+        (start, end): (u64, u64),
+        (input, output): (u64, u64),
+        at: At,
+    ) {
+        if self.idle_since_ns > 0 {
+            let gap_ns = start.saturating_sub(self.idle_since_ns);
+            self.gap.observe(gap_ns, 0, 0);
+            // Other work of the thread may begin before it and end in it.
+            let at = At { thread: 0, ..self.at };
+            range.keep_more(Stage::DecodeGap, (start - gap_ns, gap_ns), 0, at);
+        }
+        self.idle_since_ns = end;
+        self.decode.observe(end - start, input, output);
+        range.keep(Stage::Decode, (start, end - start), output, at);
     }
 
     /// Decodes and scatters the tasks `mates`, which are one chunk; tells `fail` which failed.
@@ -142,14 +183,14 @@ impl<'a> Assembler<'a> {
         let (head, next) = (tasks.next()?, tasks.next()?);
         let both = head.need.span.hull(next.need.span);
         let span = tasks.fold(both, |span, task| span.hull(task.need.span));
-        let _range = shared.profiler.range(profiler::DECODE);
+        let range = shared.profiler.range(profiler::DECODE);
         let start = (shared.os.now_ns)();
         let mut own = None;
         let record = self.boxes.record.of_chunk((head.file, head.chunk), &mut own);
         let whole = ChunkTask { need: Need::of(span), ..head };
         let chunk = decoded(shared, context, record, &whole, encoded).ok()?;
-        let ns = (shared.os.now_ns)() - start;
-        self.decode.observe(ns, head.bytes, chunk.bytes.len() as u64);
+        let bytes = (head.bytes, chunk.bytes.len() as u64);
+        self.note_decode(range, (start, (shared.os.now_ns)()), bytes, self.at);
         Some(chunk)
     }
 
@@ -164,13 +205,14 @@ impl<'a> Assembler<'a> {
         }
         let mut chunk = ChunkBytes { bytes: &[], first: 0 };
         let (mut start, mut input) = ((shared.os.now_ns)(), task.need_bytes());
+        let at = self.at.of_slot(task.slot.0);
         match (task.kind, task.kept, source) {
             (ChunkKind::Kept, Some(kept), _) => {
                 chunk.bytes = shared.kept_chunk(kept, part.record.chunk_bytes);
             }
             (ChunkKind::Data, _, Source::Decoded(once)) => chunk = once,
             (ChunkKind::Data, _, Source::Encoded((encoded, place), context)) => {
-                let _range = shared.profiler.range(profiler::DECODE);
+                let range = shared.profiler.range(profiler::DECODE);
                 let bytes = match self.sink.take(&self.boxes, context, &part, encoded, place)? {
                     Taken::Nothing => {
                         chunk = decoded(shared, context, part.record, task, encoded)?;
@@ -183,7 +225,7 @@ impl<'a> Assembler<'a> {
                 match bytes {
                     Some(bytes) => {
                         let end = (shared.os.now_ns)();
-                        self.decode.observe(end - start, task.bytes, bytes);
+                        self.note_decode(range, (start, end), (task.bytes, bytes), at);
                         start = end;
                     }
                     None => input = task.bytes,
@@ -191,9 +233,11 @@ impl<'a> Assembler<'a> {
             }
             _ => {}
         }
-        let _range = shared.profiler.range(profiler::ASSEMBLE);
+        let range = shared.profiler.range(profiler::ASSEMBLE);
         let written = self.sink.place(&self.boxes, &part, &chunk);
-        self.scatter.observe((shared.os.now_ns)() - start, input, written);
+        let ns = (shared.os.now_ns)() - start;
+        self.scatter.observe(ns, input, written);
+        range.keep(scatter_stage(shared), (start, ns), written, at);
         Ok(())
     }
 
@@ -217,25 +261,30 @@ impl<'a> Assembler<'a> {
         if let Ok(written) = written {
             self.decode.observe(0, got, got);
             self.scatter.observe(0, part.task.need_bytes(), written);
+            let at = self.at.of_slot(part.task.slot.0);
+            shared.profiler.keep_moment(Stage::Decode, got, at);
+            shared.profiler.keep_moment(scatter_stage(shared), written, at);
         }
         Some(written.map(|_| got))
     }
 
-    /// Adds what was gathered to the loader's figures.
-    pub fn end(self) {
+    /// Adds what was gathered to the loader's figures. When the last decode ended.
+    pub fn end(self) -> u64 {
         let (shared, record) = (self.boxes.shared, self.boxes.record);
         let stats = &shared.stats;
         stats.decode.add(&self.decode);
+        stats.decode_gap.add(&self.gap);
         // All of them are chunks of one array.
         let codec = record.codec_place();
         stats.chunks_decoded[codec].fetch_add(self.decode.count, Relaxed);
-        // A device measures the time of its own assembling.
-        let scatter = match shared.engine() {
-            None => &stats.assemble,
-            Some(_) => &stats.post_decode,
-        };
-        scatter.add(&self.scatter);
+        stats.stage(scatter_stage(shared)).add(&self.scatter);
+        self.idle_since_ns
     }
+}
+
+/// The stage of laying decoded chunks out: a device measures the time of its own assembling.
+fn scatter_stage(shared: &Shared) -> Stage {
+    if shared.engine().is_none() { Stage::Assemble } else { Stage::PostDecode }
 }
 
 /// The next chunks that are staged, of the oldest wave that has some and room for them.
@@ -272,8 +321,8 @@ pub fn take(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
         let slab = state.reserve_for_chunks(shared, lane, room);
         state.waves.take_chunks(wave, count, read.chunk_count);
         state.keep_early(shared, wave, op);
-        state.note_bound(shared, wave);
-        return Some(Job::Assemble { wave, first, count, large, slab });
+        let staged_ns = state.note_bound(shared, wave);
+        return Some(Job::Assemble { wave, first, count, staged_ns, large, slab });
     }
     None
 }

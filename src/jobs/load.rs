@@ -4,6 +4,7 @@ use crate::base::abi::PACKING_UNKNOWN;
 use crate::base::cache::hash_bytes;
 use crate::base::indexes::ArraySlot;
 use crate::base::limits::{ENTRY_PATH_BYTES, METADATA_BYTES_MAX};
+use crate::base::stats::Stage;
 use crate::base::status::{Status, Why};
 use crate::base::text::{Tail, Uri};
 use crate::base::version::Version;
@@ -99,7 +100,7 @@ fn load<'w>(
         return None;
     }
     if let Ok(Seen::Array) | Err(_) = seen {
-        shared.stats.meta.observe((shared.os.now_ns)() - start, bytes, bytes);
+        shared.observe(Stage::Meta, start, (bytes, bytes), shared.profiler.here());
     }
     if let Ok(Seen::Array) = seen {
         record.cut_chunks(config.max_chunk_uncompressed_bytes, shared.settings.file_chunk_bytes);

@@ -5,6 +5,7 @@
 //! is opened.
 
 use crate::base::indexes::ArraySlot;
+use crate::base::stats::Stage;
 use crate::base::status::Why;
 use crate::fail;
 use crate::intake::arrays::Spelled;
@@ -32,7 +33,7 @@ pub fn run<'l>(lock: &'l Lock, looks: &Looks) -> Locked<'l> {
         shared.write_file_path(look.array, record, look.file, &mut path);
         found.push(look_at(&shared.metadata, &path));
     }
-    shared.stats.meta.observe((shared.os.now_ns)() - start, 0, 0);
+    shared.observe(Stage::Meta, start, (0, 0), shared.profiler.here());
     drop(range);
     let (mut above, mut outcomes) = (None, ArrayVec::<Outcome, LOOKS_MAX>::new());
     for (look, found) in looks.iter().zip(found) {

@@ -5,6 +5,7 @@
 //! used; or it is forgotten, so that it is loaded again; or why that cannot be told.
 
 use crate::base::indexes::ArraySlot;
+use crate::base::stats::Stage;
 use crate::base::status::{Status, Why};
 use crate::base::version::Version;
 use crate::fail;
@@ -23,7 +24,7 @@ pub fn run(lock: &Lock, array: ArraySlot, version: Version) -> Locked<'_> {
     let range = shared.profiler.range(profiler::META);
     let start = (shared.os.now_ns)();
     let looked = look(shared, array, version);
-    shared.stats.meta.observe((shared.os.now_ns)() - start, 0, 0);
+    shared.observe(Stage::Meta, start, (0, 0), shared.profiler.here());
     drop(range);
     let mut state = lock.lock();
     settle(shared, &mut state, array, &looked);

@@ -5,6 +5,7 @@
 
 use crate::base::limits::METADATA_SMALL_BYTES;
 use crate::base::math::index;
+use crate::base::stats::Stage;
 use crate::base::status::{Status, Why};
 use crate::jobs::absence::{beside_others, look_above_one, note_folders};
 use crate::jobs::lease::{is_short_of_descriptors, is_stale, open_counted, open_failure};
@@ -70,7 +71,7 @@ pub fn run<'l>(
         Err(OpenFault::Store(Fault::Absent)) => look_above_one(lock, question, &path, &mut why),
         Err(fault) => Outcome::Failed(open_failure(&path, fault, &mut why)),
     };
-    shared.stats.meta.observe((shared.os.now_ns)() - start, 0, 0);
+    shared.observe(Stage::Meta, start, (0, 0), shared.profiler.here());
     let misses = if record.shard_levels > 0 {
         &shared.stats.shard_index_misses
     } else {

@@ -5,6 +5,7 @@
 //! file that is missing, or that is another array's.
 
 use crate::base::indexes::ArraySlot;
+use crate::base::stats::Stage;
 use crate::base::status::{Status, Why};
 use crate::intake::arrays::ArrayState;
 use crate::intake::parts::Slice;
@@ -41,7 +42,7 @@ pub fn run<'l>(lock: &'l Lock, worker: &mut Worker, slice: &Slice) -> Locked<'l>
         }
     }
     shared.stats.files_opened.fetch_add(u64::from(slice.count), Relaxed);
-    shared.stats.meta.observe((shared.os.now_ns)() - start, 0, 0);
+    shared.observe(Stage::Meta, start, (0, 0), shared.profiler.here());
     let mut state = lock.lock();
     settle(shared, &mut state, failed);
     state

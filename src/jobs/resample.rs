@@ -7,7 +7,7 @@
 use crate::assemble::augment::{Change, Run, Scratch};
 use crate::base::arena::Claim;
 use crate::base::indexes::Lane;
-use crate::base::stats::Metric;
+use crate::base::stats::Stage;
 use crate::device::SlabNeed;
 use crate::jobs::device::packed::Packed;
 use crate::os::profiler;
@@ -52,14 +52,10 @@ pub fn run<'l>(lock: &'l Lock, piece: &ResamplePiece, mut slab: Option<SlabWrite
         let range = shared.profiler.range(profiler::ASSEMBLE);
         let start = (shared.os.now_ns)();
         let (voxels, places) = resample(shared, piece, source, slab.as_mut());
-        let mut metric = Metric::NONE;
-        metric.observe((shared.os.now_ns)() - start, voxels, places);
         // A device measures the time of its own assembling.
-        let stage = match slab {
-            None => &shared.stats.assemble,
-            Some(_) => &shared.stats.post_decode,
-        };
-        stage.add(&metric);
+        let stage = if slab.is_none() { Stage::Assemble } else { Stage::PostDecode };
+        let at = shared.profiler.here().of_slot(slot.0);
+        shared.observe(stage, start, (voxels, places), at);
         drop(range);
     }
     let part = slab.map(SlabWriter::finish);

@@ -11,7 +11,8 @@ use crate::base::abi::{
 };
 use crate::base::limits::{
     BOXES_MAX, CHUNK_BYTES_MAX, CONSUMERS_MAX, HOOK_STACK_BYTES_MAX, MAP_BYTES_MAX, PARTS_MAX,
-    RANK_MAX, READERS_MAX, RESAMPLE_BYTES_MAX, SAMPLES_MAX, THREADS_MAX, WINDOW_BYTES,
+    RANK_MAX, READERS_MAX, RESAMPLE_BYTES_MAX, SAMPLES_MAX, THREADS_MAX, TRACE_EVENTS_MAX,
+    WINDOW_BYTES,
 };
 use crate::base::status::{Status, Why};
 use crate::cuda::DriverPath;
@@ -404,8 +405,9 @@ macro_rules! config_table {
         /// not count. 0: lent memory, n_batch_slots at a time, goes before the slots. The tool
         /// lends nothing, and has no flag for it.
         lent_slots: u32 = 0, [0, 64];
-        /// Places in the ring of events. Not built yet.
-        trace_events: u32 = 0, {unbuilt};
+        /// Places in the ring of events that wavetrain_trace copies, of 56 bytes; 0: no event is
+        /// kept.
+        trace_events: u32 = 0, [0, TRACE_EVENTS_MAX] => Count "events of stages that are kept";
         /// Most indices in the lists of a sample. Not built yet.
         max_indices_per_sample: u32 = 0, {unbuilt};
         /// 1: open is OUT_OF_MEMORY, before it touches a page, for a budget beyond what is left of

@@ -117,6 +117,8 @@ pub enum Job {
         first: u32,
         /// Number of reads, all of one file.
         count: u32,
+        /// When they could begin.
+        staged_ns: u64,
         /// The file.
         lease: Lease,
         /// The part of it that is mapped.
@@ -132,6 +134,8 @@ pub enum Job {
         first: u32,
         /// Number of chunks.
         count: u32,
+        /// When their reads could begin.
+        staged_ns: u64,
         /// The part of the common scratch that is ours, for a large chunk.
         large: Option<Hold>,
         /// The part of a slab for them, on their way to a device.

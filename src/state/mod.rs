@@ -37,6 +37,7 @@ use crate::base::arena::{Carver, Region, span_of};
 use crate::base::bill::Item;
 use crate::base::indexes::{BatchSlot, FileSlot, LANES, WaveIndex};
 use crate::base::shelf::Shelf;
+use crate::base::stats::Stage;
 use crate::base::status::{Failure, Why};
 use crate::batch::pieces::Piece;
 use crate::batch::record::Elsewhere;
@@ -48,6 +49,7 @@ use crate::intake::arrays::Arrays;
 use crate::intake::edges::EdgeTable;
 use crate::intake::parts::PartTable;
 use crate::intake::queue::Queue;
+use crate::os::profiler::At;
 use crate::read::{FileTable, FolderTable, PageCache, Requests, Windows};
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
@@ -365,14 +367,15 @@ impl State {
         }
     }
 
-    /// Measures how long a wave waited for its first worker.
-    pub fn note_bound(&mut self, shared: &Shared, wave: WaveIndex) {
+    /// Measures how long a wave waited for its first worker. Since when it may be worked on.
+    pub fn note_bound(&mut self, shared: &Shared, wave: WaveIndex) -> u64 {
         let entry = &mut self.waves.waves[wave.at()];
         if !entry.is_bound {
             entry.is_bound = true;
-            let waited_ns = (shared.os.now_ns)().saturating_sub(entry.activated_ns);
-            shared.stats.bind_wait.observe(waited_ns, 0, 0);
+            let at = At::NOWHERE.of_wave(wave.0);
+            shared.observe(Stage::BindWait, entry.activated_ns, (0, 0), at);
         }
+        entry.activated_ns
     }
 
     /// Why a call failed last.

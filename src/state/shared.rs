@@ -6,7 +6,7 @@ use crate::base::arena::{Region, Table};
 use crate::base::cpus::CpuSet;
 use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
 use crate::base::limits::{ELEMENT_BYTES_MAX, FIELDS_MAX, RANK_MAX};
-use crate::base::stats::StatsCells;
+use crate::base::stats::{Stage, StatsCells};
 use crate::base::text::Uri;
 use crate::batch::exports::Exports;
 use crate::batch::record::SlotRows;
@@ -15,7 +15,7 @@ use crate::device::{ByWorker, Stream};
 use crate::os::Os;
 use crate::os::asked::Asked;
 use crate::os::folder::Folder;
-use crate::os::profiler::Profiler;
+use crate::os::profiler::{At, Profiler};
 use crate::os::sink::Sink;
 use crate::os::store::{Path, Store};
 use crate::read::Folder as FileFolder;
@@ -331,6 +331,21 @@ impl Shared {
 
     pub fn skips_errors(&self) -> bool {
         self.settings.config.on_error == ON_ERROR_SKIP
+    }
+
+    /// Counts an observation of a stage that began at `start_ns` and ends now, with the bytes that
+    /// went in and came out, and keeps an event of it.
+    pub fn observe(&self, stage: Stage, start_ns: u64, (input, output): (u64, u64), at: At) {
+        let ns = (self.os.now_ns)() - start_ns;
+        self.stats.stage(stage).observe(ns, input, output);
+        self.profiler.keep(stage, (start_ns, ns), output, at);
+    }
+
+    /// The same of one that took `ns` on a device, which is known to be over now.
+    pub fn observe_device(&self, stage: Stage, ns: u64, (input, output): (u64, u64), at: At) {
+        self.stats.stage(stage).observe(ns, input, output);
+        let begin_ns = (self.os.now_ns)().saturating_sub(ns);
+        self.profiler.keep(stage, (begin_ns, ns), output, at);
     }
 
     /// The time `timeout_ns` from now.

@@ -27,6 +27,8 @@ pub struct DecodeContext {
     pub block: &'static mut [u8],
     /// Common scratch, while a large chunk is decoded.
     pub large: Option<Hold>,
+    /// When the worker's last decode ended; 0: none did since its thread slept.
+    pub decoded_ns: u64,
 }
 
 impl Worker {

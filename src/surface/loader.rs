@@ -361,6 +361,20 @@ impl Loader {
         Ok(())
     }
 
+    /// Copies the last events of stages (trace_events) to `events`, the oldest first; how many
+    /// there were, and were not being written meanwhile. Errors: INVALID if trace_events = 0;
+    /// SHUTDOWN.
+    pub fn trace(&self, events: &mut [abi::Event]) -> Result<usize, Failure> {
+        let (mut count, most) = (0, events.len());
+        self.enter()?.trace(most, |event| {
+            if let Some(place) = events.get_mut(count) {
+                *place = event;
+                count += 1;
+            }
+        })?;
+        Ok(count)
+    }
+
     /// Stops, waits for reads in flight, and gives all memory back.
     pub fn close(self, timeout_ns: u64) -> Result<(), Failure> {
         let closed = close_token(self.token, timeout_ns);

@@ -31,6 +31,7 @@ mod reads;
 mod replay;
 mod stacks;
 mod tables;
+mod trace;
 mod vanishing;
 mod versions;
 mod waits;

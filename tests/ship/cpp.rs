@@ -360,6 +360,22 @@ fn engine_streams_from_its_pak_what_a_plain_run_streams_from_the_folder() {
     }
 }
 
+#[test]
+fn stages_are_ranges_of_nvtx() {
+    let Some(folder) = archive() else { return };
+    let array = cube("nvtx");
+    for compiler in compilers() {
+        let stub = format!("-I{}", header::root().join("tests/cpp").display());
+        let source = "examples/nvtx_profiler.cpp";
+        let program = build(folder, &compiler, "nvtx", &[source], &[&stub]);
+        let output = run(&program, &[&array]);
+        assert!(output.contains("8 batches"), "{output}");
+        let numbers = output.lines().find_map(|line| line.split_once(" ranges, ")).unwrap();
+        assert_eq!(numbers.0, numbers.1.split(' ').next().unwrap(), "{output}");
+        assert!(numbers.0.parse::<u32>().unwrap() > 8 + 8, "{output}");
+    }
+}
+
 /// tests/cpp/plugin.cpp as a shared object that has the archive in it.
 fn plugin(folder: &Path, compiler: &str, name: &str, flags: &[&str]) -> PathBuf {
     let library = cc::folder(&format!("plugin-{name}-{compiler}")).join(format!("{name}.so"));

@@ -14,4 +14,5 @@ mod shared;
 mod simulated;
 mod statistics;
 mod streams;
+mod trace;
 mod v2;

@@ -21,6 +21,7 @@ use crate::samples::{Fields, Samples};
 use crate::shared;
 use crate::staging;
 use crate::system;
+use crate::trace;
 use options::{checked, consumer, options};
 use serde_json::{Value, json};
 use std::time::Instant;
@@ -97,6 +98,11 @@ fn measure<L: List>(options: &Options, list: &L, source_bytes: f64) -> Outcome<(
         repeats.push(repeat.map_err(|stop| feed::stop_fault(stop, list))?);
     }
     let peak_rss_bytes = system::peak_rss_bytes();
+    if let Some(path) = &options.trace {
+        trace::write(&loader, config.trace_events, path)?;
+        let last = repeats.last().and_then(|last| trace::lost(&last.stats, config.trace_events));
+        last.into_iter().for_each(|note| report::warn(&note));
+    }
     loader.close(u64::MAX).map_err(|failure| Fault::library(&failure))?;
 
     check_repeats(&repeats, list.fields())?;

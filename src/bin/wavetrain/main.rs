@@ -31,6 +31,7 @@ mod shared;
 mod staging;
 mod stats;
 mod system;
+mod trace;
 
 use fault::{Fault, Outcome, usage};
 use std::process::ExitCode;

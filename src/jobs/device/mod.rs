@@ -16,6 +16,7 @@ pub mod sink;
 
 use crate::base::indexes::BatchSlot;
 use crate::base::math::index;
+use crate::base::stats::Stage;
 use crate::batch::slots::SlotState;
 use crate::cuda::{DeviceEngine, Fault, RESIDENT_WAVES, Submit};
 use crate::device::{Passes, Stream, StreamKind, StreamStatus, Submission};
@@ -23,6 +24,7 @@ use crate::finish::kernels;
 use crate::jobs::device::lend::send_boxes;
 use crate::jobs::failures::fail_device;
 use crate::jobs::release::fence_captured;
+use crate::os::profiler::At;
 use crate::state::device::{NAP_MAX_NS, NAP_MIN_NS, WavePhase, bits};
 use crate::state::job::{Job, Role};
 use crate::state::lock::{Condition, Lock, Locked};
@@ -118,7 +120,8 @@ fn poll_copy(lock: &Lock, engine: &DeviceEngine, submit: &Submit) -> Result<bool
         return Ok(false);
     }
     let bytes = submit.limit - submit.first;
-    lock.shared.stats.input_transfer.observe(engine.copy_ns(submit.slab), bytes, bytes);
+    let (ns, at) = (engine.copy_ns(submit.slab), At::NOWHERE.of_wave(submit.resident));
+    lock.shared.observe_device(Stage::InputTransfer, ns, (bytes, bytes), at);
     {
         let device = &mut lock.lock().device;
         device.slabs.copied(submit.slab);
@@ -140,7 +143,8 @@ fn poll_decode(lock: &Lock, engine: &DeviceEngine, submit: &Submit) -> Result<bo
     }
     let (input, output) = lock.lock().device.decoding[submit.resident as usize];
     let ns = engine.decode_ns(submit.resident);
-    lock.shared.stats.device_decode.observe(ns, input, output);
+    let at = At::NOWHERE.of_wave(submit.resident);
+    lock.shared.observe_device(Stage::DeviceDecode, ns, (input, output), at);
     launch(lock, engine, submit)
 }
 
@@ -168,7 +172,8 @@ fn poll_assemble(lock: &Lock, engine: &DeviceEngine, submit: &Submit) -> Result<
     let ns = engine.assemble_ns(submit.resident);
     let state = &mut *lock.lock();
     let (input, output) = state.device.wave_bytes[submit.resident as usize];
-    lock.shared.stats.assemble.observe(ns, input, output);
+    let at = At::NOWHERE.of_wave(submit.resident);
+    lock.shared.observe_device(Stage::Assemble, ns, (input, output), at);
     state.land(lock.shared, engine, submit.resident);
     Ok(true)
 }

@@ -18,6 +18,7 @@ mod resolve;
 pub mod window;
 
 use crate::base::indexes::Lane;
+use crate::base::stats::Stage;
 use crate::jobs::plan::window::Planner;
 use crate::os::profiler;
 use crate::state::State;
@@ -39,7 +40,7 @@ pub fn run(lock: &Lock, planner: &mut Planner) -> bool {
     let _range = shared.profiler.range(profiler::PLAN);
     let start = (shared.os.now_ns)();
     let progress = planner.run(lock);
-    shared.stats.plan.observe((shared.os.now_ns)() - start, 0, 0);
+    shared.observe(Stage::Plan, start, (0, 0), shared.profiler.here());
     progress
 }
 

@@ -287,6 +287,9 @@ impl Planner {
         let may_be_early = state.may_begin_early(shared);
         let Some(slot) = state.slots.for_next(may_be_early) else { return false };
         let turn = state.slots.begin(slot, count, state.queue.front_position());
+        if let Some(trace) = shared.profiler.trace {
+            trace.begin_batch(slot.0, state.slots.batch_id(slot));
+        }
         let boxes = bind_samples(shared, state, (slot, count), self.order);
         sort_boxes(shared, &state.queue, &mut self.order[..boxes]);
         let limit = state.queue.front_number() + count as u64;

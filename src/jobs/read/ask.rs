@@ -5,6 +5,7 @@
 
 use crate::base::arena::Claim;
 use crate::base::indexes::WaveIndex;
+use crate::base::stats::Stage;
 use crate::base::status::{Status, Why};
 use crate::fail;
 use crate::jobs::failures::fail_task;
@@ -48,7 +49,8 @@ pub fn run<'l>(
         }
     }
     shared.stats.reads_issued.fetch_add(1, Relaxed);
-    shared.stats.io.observe((shared.os.now_ns)() - start, read.bytes, read.bytes);
+    let at = shared.profiler.here().of_wave(wave.0);
+    shared.observe(Stage::Io, start, (read.bytes, read.bytes), at);
     drop(range);
     let mut state = lock.lock();
     state.set_ready(shared, wave, op);

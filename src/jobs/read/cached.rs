@@ -5,7 +5,7 @@
 
 use crate::base::indexes::WaveIndex;
 use crate::base::limits::WINDOW_BYTES;
-use crate::base::stats::Metric;
+use crate::base::stats::{Metric, Stage};
 use crate::jobs::assemble::{Assembler, into_sink};
 use crate::jobs::lease::LeasedFile;
 use crate::os::profiler;
@@ -37,7 +37,7 @@ const CALLED_BYTES: usize = 4 << 10;
 pub fn run<'l>(
     lock: &'l Lock,
     worker: &mut Worker,
-    (wave, first, count): (WaveIndex, u32, u32),
+    (wave, first, count, staged_ns): (WaveIndex, u32, u32, u64),
     (lease, window): (&Lease, Option<Window>),
     slab: Option<SlabWriter>,
 ) -> Locked<'l> {
@@ -51,12 +51,13 @@ pub fn run<'l>(
     let mapped = window.map(|window| (window, map_window(&file, &window)));
     let waits = false;
     let ((file, done, fault), part) = into_sink(shared, slab, |sink| {
-        let assembler = Assembler::new(shared, head.array, sink);
         let context = &mut worker.context;
+        let times = (wave, staged_ns, context.decoded_ns);
+        let assembler = Assembler::new(shared, head.array, sink, times);
         let io = Metric::NONE;
         let mut stream = Stream { file, mapped, waits, assembler, context, wave, reads: 0, io };
         let (done, fault) = stream.run(reads, worker.staging);
-        stream.assembler.end();
+        stream.context.decoded_ns = stream.assembler.end();
         shared.stats.reads_issued.fetch_add(stream.reads, Relaxed);
         shared.stats.io.add(&stream.io);
         (stream.file, done, fault)
@@ -246,7 +247,7 @@ impl Stream<'_, '_> {
     fn read_pieces(&mut self, chunk: u32, staging: &mut [u8]) -> Option<Result<(), OpenFault>> {
         let shared = self.file.lock.shared;
         let start = (shared.os.now_ns)();
-        let _range = shared.profiler.range(profiler::IO);
+        let range = shared.profiler.range(profiler::IO);
         let (task, mut reads) = (self.task(chunk), 0);
         let (file, is_cached, base) = (&self.file, !self.waits, task.offset - task.need.span.first);
         let result =
@@ -258,7 +259,9 @@ impl Stream<'_, '_> {
         self.reads += reads;
         Some(result.map(|got| {
             let ns = (shared.os.now_ns)() - start;
-            self.io.observe(ns, got, task.bytes.min(got));
+            let needed = task.bytes.min(got);
+            self.io.observe(ns, got, needed);
+            range.keep(Stage::Io, (start, ns), needed, self.assembler.at());
         }))
     }
 
@@ -317,10 +320,12 @@ impl Stream<'_, '_> {
             }
             bytes
         };
-        drop(range);
         if mapped.is_none() {
-            let ns = now() - start;
-            self.io.observe(ns, got, needed.min(got));
+            let (ns, needed) = (now() - start, needed.min(got));
+            self.io.observe(ns, got, needed);
+            range.keep(Stage::Io, (start, ns), needed, self.assembler.at());
+        } else {
+            drop(range);
         }
         let mut chunk = chunks.start;
         while chunk < chunks.end {

@@ -17,9 +17,11 @@
 //! completion, whatever happens to the samples that it was for: reset waits for no host, so the
 //! interval of a dropped read stays taken. A ticket is never used twice.
 
+use crate::base::stats::Stage;
 use crate::base::status::{Failure, Why};
 use crate::fail;
 use crate::jobs::lease::needed_bytes;
+use crate::os::profiler::At;
 use crate::os::sink::Level;
 use crate::os::store::Path;
 use crate::state::flights::{AsyncRead, Flight};
@@ -106,6 +108,7 @@ fn end_lease(state: &mut State, shared: &Shared, flight: &Flight) {
 fn count(shared: &Shared, flight: &Flight) {
     let needed = needed_bytes(shared, flight.wave, &flight.read);
     shared.stats.reads_issued.fetch_add(1, Relaxed);
-    let ns = (shared.os.now_ns)() - flight.start_ns;
-    shared.stats.io.observe(ns, flight.read.bytes, needed);
+    // Reads in flight overlap, whichever thread ends them.
+    let at = At::NOWHERE.of_wave(flight.wave.0);
+    shared.observe(Stage::Io, flight.start_ns, (flight.read.bytes, needed), at);
 }

@@ -91,8 +91,8 @@ fn take_of(
         let window = read.is_mapped.then(|| state.windows.lease(epoch, read.offset)).flatten();
         let (count, need) = join_reads(state, shared, wave, first, (&read, need));
         let slab = state.reserve_for_chunks(shared, state.waves.lane(wave), need);
-        state.note_bound(shared, wave);
-        return Ok(Some(Job::Stream { wave, first, count, lease, window, slab }));
+        let staged_ns = state.note_bound(shared, wave);
+        return Ok(Some(Job::Stream { wave, first, count, staged_ns, lease, window, slab }));
     }
     Ok(None)
 }

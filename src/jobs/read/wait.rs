@@ -6,6 +6,7 @@
 use crate::base::arena::Claim;
 use crate::base::indexes::WaveIndex;
 use crate::base::math::index;
+use crate::base::stats::Stage;
 use crate::jobs::lease::{LeasedFile, lease_read};
 use crate::jobs::read::hook::{begin_read, give_up_read};
 use crate::os::profiler;
@@ -56,7 +57,8 @@ pub fn run<'l>(
     if again.is_none() {
         let needed = read_pieces(&mut file, wave, target, result);
         shared.stats.reads_issued.fetch_add(1, Relaxed);
-        shared.stats.io.observe((shared.os.now_ns)() - start, read.bytes, needed);
+        let at = shared.profiler.here().of_wave(wave.0);
+        shared.observe(Stage::Io, start, (read.bytes, needed), at);
     }
     drop(range);
     let mut state = lock.lock();

@@ -17,6 +17,7 @@ pub mod recipes;
 mod structs;
 pub mod table;
 pub mod tensors;
+pub mod trace;
 
 use crate::base::abi::{ArrayInfo, BatchInfo, Blank, Error, FilesHook, Memory, Sample, Stats};
 use crate::base::limits::RANK_MAX;

@@ -8,6 +8,7 @@ use crate::fields::{ConfigFlags, fields_help_without};
 use crate::report;
 use crate::shared;
 use crate::system;
+use crate::trace;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use wavetrain::setup::share::ShareName;
@@ -41,6 +42,8 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; all boxes have
       --digest-to FILE  write them: a line for each sample, of position, tag and digests
       --digest-from FILE  compare with such a file as samples come, and end with the first that
                         differs; '-' reads standard input
+      --trace FILE      write the last events of stages, 1,048,576 unless --trace-events says
+                        otherwise, of the last repeat, as JSON that https://ui.perfetto.dev shows
       --json            one JSON object on standard output
       --share NAME      one loader for the processes of a node: this process opens it and pushes,
                         N processes that it starts take batches. samples, batches and rates are
@@ -88,6 +91,8 @@ pub struct Options {
     pub augment: Option<PathBuf>,
     /// A file of digests to write.
     pub digest_to: Option<PathBuf>,
+    /// A file of events to write.
+    pub trace: Option<PathBuf>,
     /// One to compare with.
     pub digest_from: Option<PathBuf>,
 }
@@ -125,6 +130,7 @@ pub fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
             Long("verify") => options.verify = true,
             Long("digest-to") => options.digest_to = path(parser)?,
             Long("digest-from") => options.digest_from = path(parser)?,
+            Long("trace") => options.trace = path(parser)?,
             Long("json") => options.json = true,
             Long("share") => options.asked.share = Some(text(parser)?),
             Long("consumers") => options.asked.consumers = Some(text(parser)?),
@@ -137,14 +143,19 @@ pub fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
             other => return Err(other.unexpected().into()),
         }
     }
+    let events = &mut options.flags.config.trace_events;
+    if options.trace.is_some() && *events == 0 {
+        *events = trace::EVENTS;
+    }
     Ok(Some(options))
 }
 
 /// The consumer that is asked for, if one is.
 pub fn consumer(options: &Options) -> Outcome<Option<shared::Consumer>> {
     let Some(number) = options.asked.number()? else { return Ok(None) };
-    let Options { flags, asked, requests, fields, augment, digest_to, digest_from, .. } = options;
-    let files = [requests, fields, augment, digest_to, digest_from];
+    let Options { flags, asked, requests, fields, augment, digest_to, digest_from, trace, .. } =
+        options;
+    let files = [requests, fields, augment, digest_to, digest_from, trace];
     let is_owner = asked.share.is_some() || asked.consumers.is_some();
     if is_owner || files.iter().any(|file| file.is_some()) || flags.has_other(&OF_CONSUMER) {
         return usage(
@@ -172,6 +183,9 @@ pub fn checked(options: &mut Options) -> Outcome<PathBuf> {
     };
     let is_filed = options.digest_to.is_some() || options.digest_from.is_some();
     if let Some((name, count)) = options.asked.share.as_deref().zip(count) {
+        if options.trace.is_some() {
+            return usage("--trace is not for --share: trace a bench of one process");
+        }
         if is_filed {
             return usage("--digest-to and --digest-from are not for --share: use --digest");
         }
