@@ -782,8 +782,8 @@ typedef struct wavetrain_event {
     uint64_t bytes; /* that it adds to output_bytes of the stage */
     uint64_t batch; /* its number; UINT64_MAX: of none, or of several */
     uint32_t kind;  /* WAVETRAIN_STAGE_ */
-    uint32_t thread; /* the kernel's number (gettid); 0: of none: a device works, a wave waits, or
-                        reads of a hook are in flight */
+    uint32_t thread; /* the kernel's number (gettid); 0: of none: a device works, a wave waits,
+                        reads of a hook are in flight, or it is a gap between decodes */
     uint32_t wave;   /* of those that are staged at a time; UINT32_MAX: of none */
     uint32_t slot;   /* of the batch; UINT32_MAX: of none, or of several */
 } wavetrain_event;
@@ -819,9 +819,9 @@ typedef struct wavetrain_stats_view {
     wavetrain_metric decode;         /* chunks; in: encoded bytes, out: decoded bytes */
     wavetrain_metric post_decode;    /* decoded chunks laid out for the device, by threads of the
                                         CPU; 0 on the host */
-    wavetrain_metric decode_gap;     /* of a worker, from the end of a decode to the beginning of the
-                                        next, since the wave of that one may be read, if it did not
-                                        sleep meanwhile; of your threads, inside of a job alone */
+    wavetrain_metric decode_gap;     /* of a worker, from the end of a decode to the next one's
+                                        beginning, since the wave of that may be read, if it did
+                                        not sleep meanwhile; of your threads, inside a job alone */
     wavetrain_metric assemble;       /* chunks cast into batches; in: source, out: batch bytes */
     wavetrain_metric bind_wait;      /* waves, from when they may be read to the first decode */
     wavetrain_metric pop_wait;       /* pops that waited, whatever came of it */

@@ -36,7 +36,7 @@ mod tests {
 
     /// tests/data/make_lognormal.py prints these.
     #[rustfmt::skip]
-    #[allow(clippy::unreadable_literal, clippy::excessive_precision)]
+    #[allow(clippy::unreadable_literal, clippy::excessive_precision, clippy::approx_constant)]
     const POWERS: [(f64, f64); 40] = [
         (0.0, 1.0),
         (1.0, 2.718281828459045),

@@ -79,7 +79,11 @@ fn events_are_nested_on_named_tracks_and_add_up_to_the_stages() {
     assert!(sums["plan"].1 > 0 && sums["decode"].1 > 0 && sums["assemble"].1 > 0);
     for (name, stage) in figures["stages"].as_object().unwrap() {
         let (ns, count) = sums.get(name).copied().unwrap_or((0, 0));
-        assert_eq!((json!(ns), json!(count)), (stage["ns"].clone(), stage["count"].clone()), "{name}");
+        assert_eq!(
+            (json!(ns), json!(count)),
+            (stage["ns"].clone(), stage["count"].clone()),
+            "{name}"
+        );
     }
 }
 
