@@ -224,6 +224,7 @@ pub enum Stage {
 }
 
 /// The names of the stages, which are those of their figures.
+#[cfg(feature = "internals")]
 pub const STAGES: [&str; 12] = [
     "plan",
     "meta",

@@ -6,6 +6,7 @@
 
 use crate::base::arena::Region;
 use crate::base::cache::hash_bytes;
+use crate::base::indexes::BatchSlot;
 use crate::base::limits::GROUP_LEVELS_MAX;
 use crate::base::stats::Stage;
 use crate::base::status::{Failure, Status, Why};
@@ -25,7 +26,7 @@ use crate::os::sink::Level;
 use crate::records::write_level_name;
 use crate::setup::config::POP_TIMEOUT;
 use crate::state::claims::popped_samples;
-use crate::state::lock::Condition;
+use crate::state::lock::{Condition, Locked};
 use crate::state::shared::Shared;
 use crate::state::{Life, State};
 use core::sync::atomic::Ordering::Relaxed;
@@ -228,39 +229,30 @@ impl Engine {
         }
         let mut state = self.lock.lock();
         loop {
-            if let Some(failure) = self.refusal(&state) {
-                return match failure.status {
-                    Status::Again => Ok(Popped::Again(reset_text(&state, self.shared))),
-                    _ => Err(failure),
-                };
+            let now_ns = (self.shared.os.now_ns)();
+            match self.refusal(&state) {
+                Some(Failure { status: Status::Again, .. }) => {
+                    return Ok(Popped::Again(reset_text(&state, self.shared)));
+                }
+                Some(failure) => return Err(failure),
+                None => {}
             }
             if let Some(slot) = state.slots.next_slot() {
                 match state.slots.state(slot) {
                     SlotState::Ready => {
-                        let now_ns = (self.shared.os.now_ns)();
                         let token = state.slots.pop(slot, now_ns);
                         state.waits.note_pop(now_ns);
                         note_consumer(self.shared, &mut state, slot);
                         self.shared.stats.batches_emitted.fetch_add(1, Relaxed);
                         return Ok(Popped::Batch(token));
                     }
-                    SlotState::Failed => {
-                        let failure = state.slots.failure(slot).clone();
-                        state.slots.drop_failed(slot);
-                        state.sticky = Some(failure.clone());
-                        state.wakes.all(Condition::Batch);
-                        state.wakes.all(Condition::Space);
-                        drop(state);
-                        self.shared.sink.log(Level::Error, failure.tag, format_args!("{failure}"));
-                        return Err(failure);
-                    }
+                    SlotState::Failed => return Err(self.fail_stream(state, slot)),
                     _ => {}
                 }
             } else if state.is_flushed && state.queue.is_empty() && !state.slots.has_unpopped() {
-                state.waits.end((self.shared.os.now_ns)());
+                state.waits.end(now_ns);
                 return Ok(Popped::End);
             }
-            let now_ns = (self.shared.os.now_ns)();
             state.begin_wait(self.shared.settings.config.samples_per_batch, now_ns);
             if timeout_ns == 0 {
                 return Ok(Popped::Again(starved_text(&state, self.shared)));
@@ -275,6 +267,18 @@ impl Engine {
             *has_waited = true;
             state = self.wait_or_help(state, Condition::Batch, deadline);
         }
+    }
+
+    /// The batch in turn has failed, and with it the stream.
+    fn fail_stream(&self, mut state: Locked<'_>, slot: BatchSlot) -> Failure {
+        let failure = state.slots.failure(slot).clone();
+        state.slots.drop_failed(slot);
+        state.sticky = Some(failure.clone());
+        state.wakes.all(Condition::Batch);
+        state.wakes.all(Condition::Space);
+        drop(state);
+        self.shared.sink.log(Level::Error, failure.tag, format_args!("{failure}"));
+        failure
     }
 
     /// The number of the device; None on the host.

@@ -37,8 +37,8 @@ impl Engine {
         state.life = Life::Closing;
         if was_running {
             self.shared.sharing.attached.iter().for_each(|attached| attached.leave());
+            self.shared.metadata.end_sleeps();
         }
-        self.shared.metadata.end_sleeps();
         self.call_owner();
         use Condition::{Batch, Decode, Device, Idle, Io, Space};
         for condition in [Decode, Io, Device, Batch, Space, Idle] {

@@ -7,7 +7,7 @@
 use crate::base::abi::{Metric, Stats};
 use crate::base::limits::SHORT_TEXT_BYTES;
 use crate::base::text::Text;
-use crate::setup::settings::least_lookahead;
+use crate::setup::counts::least_lookahead;
 use crate::state::waits::{Lack, Waits};
 
 /// Batches before which nothing is known: the first ones wait for whatever is cold.

@@ -226,6 +226,7 @@ fn end_owned(os: &Os, owned: &Paged<Owned>) {
     owned.end(os);
 }
 
+#[inline(never)] // its values are not to stand on the stack of what is counted before
 fn open_with(
     os: &'static Os,
     settings: &Settings,
@@ -385,14 +386,14 @@ fn layout(
     let (planners, cpus) = (carve_planner(carver, settings), carve_cpus(carver, settings));
     let states = carve_common(carver, os, settings, geometry, (common_scratch, sharing));
     let engine = carve_engine(carver, engine.filter(|_| is_whole));
-    let make = |(lock, stats, folder, (store, metadata), profiler): Common| Shared {
+    let make = |(lock, stats, folder, stores, profiler, settings): Common| Shared {
         os,
-        settings: settings.clone(),
+        settings,
         geometry: *geometry,
         process_id: (os.process_id)(),
         token: values.handle.token,
-        store,
-        metadata,
+        store: stores.0,
+        metadata: stores.1,
         folder,
         asked: Asked(settings.config.source),
         sink: sink_of(os, settings),
@@ -413,7 +414,7 @@ fn layout(
         sharing: core::mem::take(sharing),
         cpus,
     };
-    let shared = carver.place(Item::Instance, || states.map(make)).and_then(Option::as_ref);
+    let shared = place_some(carver, || states.map(make));
     let make = |(shared, (state, ..)): (&'static Shared, Common)| Engine {
         shared,
         lock: Lock::new(shared, state),
@@ -423,9 +424,13 @@ fn layout(
         workers,
         threads,
     };
-    let loader =
-        carver.place(Item::Instance, || shared.zip(states).map(make)).and_then(Option::as_ref);
+    let loader = place_some(carver, || shared.zip(states).map(make));
     loader.filter(|_| is_whole).zip(Some(carve_starts(carver, settings, loader, stacks)))
+}
+
+/// A value of which there is none while counting.
+fn place_some<T>(carver: &mut Carver, make: impl FnOnce() -> Option<T>) -> Option<&'static T> {
+    carver.place(Item::Instance, make).and_then(Option::as_ref)
 }
 
 /// The memory of the chunk cache, and that of boxes with a map.
@@ -448,10 +453,16 @@ fn carve_planner(
     [(); LANES].map(|()| planners.next())
 }
 
-/// The parts next to the loader: its state, its figures, its folder, its files twice, and where
-/// events go.
-type Common =
-    (&'static Mutex<State>, &'static StatsCells, &'static Folder, (Store, Store), Profiler);
+/// The parts next to the loader: its state, its figures, its folder, its files twice, where events
+/// go, and its settings.
+type Common = (
+    &'static Mutex<State>,
+    &'static StatsCells,
+    &'static Folder,
+    (Store, &'static Store),
+    Profiler,
+    &'static Settings,
+);
 
 fn carve_common(
     carver: &mut Carver,
@@ -466,8 +477,11 @@ fn carve_common(
     let stores = carve_stores(carver, os, settings, states.map(|(_, stats)| stats));
     let trace = Trace::carve(carver, settings.config.trace_events);
     let profiler = Profiler::new(settings.config.profiler, trace, os);
-    let states = states.zip(folder).zip(stores);
-    states.map(|(((lock, stats), folder), stores)| (lock, stats, folder, stores, profiler))
+    let kept = carver.place(Item::Instance, || settings.clone());
+    let states = states.zip(folder).zip(stores).zip(kept);
+    states.map(|((((lock, stats), folder), stores), kept)| {
+        (lock, stats, folder, stores, profiler, kept)
+    })
 }
 
 /// The files, for reads of chunks and for metadata.
@@ -476,12 +490,13 @@ fn carve_stores(
     os: &'static Os,
     settings: &Settings,
     stats: Option<&'static StatsCells>,
-) -> Option<(Store, Store)> {
+) -> Option<(Store, &'static Store)> {
     let config = &settings.config;
     let store = Store::new(os, config.files, config.store.retries_itself != 0);
     let make = || stats.map(|stats| Metadata::new(&store, os, stats, config.metadata_latency));
-    let metadata = carver.place(Item::Instance, make).and_then(Option::as_ref);
-    metadata.map(|metadata| (store, store.for_metadata(metadata)))
+    let metadata = place_some(carver, make);
+    let metadata = place_some(carver, || metadata.map(|metadata| store.for_metadata(metadata)));
+    metadata.map(|metadata| (store, metadata))
 }
 
 /// The state that the lock guards, and the figures.

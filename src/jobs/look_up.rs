@@ -209,7 +209,7 @@ fn check_header(
     let Some(known) = part.filter(|part| part.version != stat.version()) else { return Ok(()) };
     let rows = record.file_cell(0, question.file).edge;
     let place = (uri, record, known.number);
-    let (found, found_rows) = check_part(&shared.metadata, place, buffer, why)?;
+    let (found, found_rows) = check_part(shared.metadata, place, buffer, why)?;
     let is_same = (found.offset, found_rows) == (known.offset, rows);
     if is_same && found.version == stat.version() {
         return Ok(());

@@ -3,8 +3,12 @@
 //! In: settings. Out: the counts that tables are made of and that rows are found by.
 
 use crate::base::indexes::{Lane, WaveCounts};
+use crate::base::limits::SAMPLES_MAX;
+use crate::base::status::{Status, Why};
 use crate::batch::slots::SlotCounts;
 use crate::chunk_cache::GRANULE_BYTES;
+use crate::fail;
+use crate::setup::config::Config;
 use crate::setup::settings::Settings;
 
 /// Waves of the boxes of readers: one is filled while the other is read.
@@ -12,6 +16,36 @@ const READER_WAVES: u32 = 2;
 
 /// Chunks of such a wave at most.
 const READER_CHUNKS: u32 = 64;
+
+/// Fewest samples of lookahead if the config names none: so many arrays are looked up at a time.
+const LOOKAHEAD_MIN: u32 = 64;
+/// Most samples of lookahead that a chunk cache asks for.
+const CACHE_LOOKAHEAD_MAX: u64 = 4096;
+
+/// Samples that push takes ahead: two batches, and enough that small batches look up many arrays at
+/// a time; with a chunk cache as many as fill it four times over, so that it knows what comes back:
+/// to look farther than that, or than some thousands of samples, gains little.
+pub(super) fn lookahead_samples(
+    config: &Config,
+    sample_bytes: u64,
+    why: &mut Why,
+) -> Result<u32, Status> {
+    let (given, samples) = (config.lookahead_samples, config.samples_per_batch);
+    if given == 0 {
+        let known = 4 * config.chunk_cache_bytes / sample_bytes.max(1);
+        return Ok(least_lookahead(samples).max(known.min(CACHE_LOOKAHEAD_MAX) as u32));
+    }
+    if given < samples {
+        let least = "must be at least samples_per_batch";
+        return Err(fail!(why, Invalid, "lookahead_samples = {given}: {least} = {samples}"));
+    }
+    Ok(given)
+}
+
+/// Samples that are taken ahead if the config has no number and no chunk cache.
+pub fn least_lookahead(samples_per_batch: u32) -> u32 {
+    samples_per_batch.saturating_mul(2).clamp(LOOKAHEAD_MIN, SAMPLES_MAX)
+}
 
 impl Settings {
     /// Granules of the cache of decoded chunks.

@@ -20,6 +20,7 @@ use crate::setup::allotted::Allotted;
 use crate::setup::augment::{augment_words, resample_bytes};
 use crate::setup::backend;
 use crate::setup::config::{self, Config, FieldTable, Hook, check_latency, range};
+use crate::setup::counts::lookahead_samples;
 use crate::setup::fields::{Fields, fields_from_config};
 use crate::setup::share::{Part, Share};
 
@@ -38,10 +39,6 @@ const DEVICE_DEFAULT_BYTES: u64 = 1 << 30;
 /// Bytes that tables and stacks may take of that memory. The cap grows by the bytes that they take
 /// beyond it, as large counts and stacks of the config make them.
 const TABLES_DEFAULT_BYTES: u64 = 32 << 20;
-/// Fewest samples of lookahead if the config names none: so many arrays are looked up at a time.
-const LOOKAHEAD_MIN: u32 = 64;
-/// Most samples of lookahead that a chunk cache asks for.
-const CACHE_LOOKAHEAD_MAX: u64 = 4096;
 /// Uses of chunks that are foreseen at a time, for each granule of the chunk cache.
 const USES_PER_GRANULE: u64 = 4;
 /// The share of the chunk cache, one part in so many, that its tables take.
@@ -222,27 +219,6 @@ fn windows(config: &Config) -> u32 {
         true => (config.map_bytes_max / WINDOW_BYTES) as u32,
         false => 0,
     }
-}
-
-/// Samples that push takes ahead: two batches, and enough that small batches look up many arrays at
-/// a time; with a chunk cache as many as fill it four times over, so that it knows what comes back:
-/// to look farther than that, or than some thousands of samples, gains little.
-fn lookahead_samples(config: &Config, sample_bytes: u64, why: &mut Why) -> Result<u32, Status> {
-    let (given, samples) = (config.lookahead_samples, config.samples_per_batch);
-    if given == 0 {
-        let known = 4 * config.chunk_cache_bytes / sample_bytes.max(1);
-        return Ok(least_lookahead(samples).max(known.min(CACHE_LOOKAHEAD_MAX) as u32));
-    }
-    if given < samples {
-        let least = "must be at least samples_per_batch";
-        return Err(fail!(why, Invalid, "lookahead_samples = {given}: {least} = {samples}"));
-    }
-    Ok(given)
-}
-
-/// Samples that are taken ahead if the config has no number and no chunk cache.
-pub fn least_lookahead(samples_per_batch: u32) -> u32 {
-    samples_per_batch.saturating_mul(2).clamp(LOOKAHEAD_MIN, SAMPLES_MAX)
 }
 
 /// Full-length uris for the first thousand boxes of lookahead and 256 bytes for each beyond: equal

@@ -17,7 +17,7 @@ pub type Spans = ArrayVec<Range<usize>, 16>;
 /// Memory that is not a slot's: records, figures, and the engine and fences of a device.
 pub fn spans_of_state(shared: &Shared, state: &State) -> Spans {
     let mut spans = Spans::new();
-    spans.extend([span_of(shared), span_of(shared.stats)]);
+    spans.extend([span_of(shared), span_of(shared.settings), span_of(shared.stats)]);
     spans.extend(state.slots.spans());
     spans.extend([span_of(&*state.device.uses), state.call_error_span()]);
     spans.push(shared.views.rows.places_span());

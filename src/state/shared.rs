@@ -41,7 +41,7 @@ pub struct Shared {
     /// The system.
     pub os: &'static Os,
     /// The checked config.
-    pub settings: Settings,
+    pub settings: &'static Settings,
     /// Sizes of scratch and staging.
     pub geometry: Geometry,
     /// Process that opened the loader.
@@ -51,7 +51,7 @@ pub struct Shared {
     /// Files, for reads of chunks.
     pub store: Store,
     /// The same files, for all other requests, which are counted, and may be late.
-    pub metadata: Store,
+    pub metadata: &'static Store,
     /// The folder that relative uris begin at.
     pub folder: &'static Folder,
     /// Arrays that the host has.

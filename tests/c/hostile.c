@@ -218,8 +218,8 @@ static void check_config(void) {
     REFUSED(cuda_driver, long_path, WAVETRAIN_INVALID);
 
     wavetrain_config config = small_config();
-    config.metadata_latency.seed = 1;
-    refused(&config, WAVETRAIN_UNSUPPORTED, "metadata_latency");
+    config.metadata_latency.lognormal_sigma_ln_ns = -1;
+    refused(&config, WAVETRAIN_INVALID, "metadata_latency");
     config = small_config();
     config.store.reads_max = 1;
     refused(&config, WAVETRAIN_UNSUPPORTED, "store.reads_max");

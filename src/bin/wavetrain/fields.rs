@@ -401,7 +401,8 @@ mod tests {
         let unbuilt = Config::FIELDS.iter().position(|(name, _)| *name == "saturate");
         let names = Config::FIELDS[..unbuilt.unwrap()].iter().map(|(name, _)| *name);
         let shared = ["on_consumer_lost", "share_order", "attach_timeout_ns"];
-        let names = names.chain(["map_bytes_max", "n_readers", "trace_events"]).chain(shared);
+        let built = ["map_bytes_max", "n_readers", "trace_events", "check_memory"];
+        let names = names.chain(built).chain(shared);
         let expected = names.filter(|name| !without(name) && !hooks.contains(name));
         let flags: Vec<_> = FIELDS.iter().map(|field| field.name).collect();
         assert_eq!(flags, expected.collect::<Vec<_>>());
