@@ -64,6 +64,7 @@ LIMITS = {
     "max_open_files": (0, U32),
     "map_bytes_max": (1 << 30, 1 << 46),
     "n_readers": (0, 1024),
+    "trace_events": (0, 1 << 24),
     "lent_slots": (0, 64),
     "share_consumers": (0, 64),
 }

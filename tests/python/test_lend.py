@@ -272,5 +272,5 @@ def test_a_block_that_will_not_do_is_refused(cube):
     with pytest.raises(TypeError, match="memory must be one that may be written"):
         Pipeline(config(memory=bytes(1 << 20)))
     assert config(memory=small) == config()
-    assert "memory=" not in repr(config(memory=small))
+    assert " memory=" not in repr(config(memory=small))
     assert (pickle.loads(pickle.dumps(config(memory=small))).memory == small).all()

@@ -234,15 +234,26 @@ def test_a_config_is_refused_by_its_own_check():
         {"enable_gds": True},
         {"numa_strategy": damacy.NumaStrategy.AUTO},
         {"numa_strategy": damacy.NumaStrategy.PIN_TO, "numa_node": 0},
-        {"metadata_latency": damacy.LatencyModel(baseline_ns=1_000_000)},
-        {"metadata_latency": damacy.LatencyModel(lognormal_mu_ln_ns=13.0)},
-        {"metadata_latency": damacy.LatencyModel(seed=1)},
     ],
 )
 def test_what_is_not_built_yet_is_refused_by_name(changes):
     with pytest.raises(damacy.Unsupported, match=next(iter(changes))) as caught:
         damacy.Pipeline(damacy.Config(**{**FIELDS, **changes}))
     assert "not built" in str(caught.value)
+
+
+def test_a_latency_model_makes_requests_for_metadata_late(cube):
+    model = damacy.LatencyModel(baseline_ns=2_000_000, lognormal_mu_ln_ns=13.0, seed=1)
+    with damacy.Pipeline(damacy.Config(**{**FIELDS, "metadata_latency": model})) as d:
+        d.push([damacy.Sample(cube, numpy.s_[0:8, 0:8, 0:8])] * 4)
+        d.flush()
+        d.pop().release()
+        stats = d.stats()
+        assert stats.metadata_latency_ops > 0
+        least = stats.metadata_latency_ops * 2_000_000
+        assert stats.metadata_latency_total_sleep_ns > least
+        d.stats_reset()
+        assert d.stats().metadata_latency_ops == 0
 
 
 def test_a_latency_model_of_zeros_is_none(cube):

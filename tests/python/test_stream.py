@@ -503,7 +503,7 @@ def test_the_interpreter_ends_cleanly_with_an_open_pipeline(cube):
     assert done.stdout == "end\n"
     # The one thing that is meant is said as Python says it of files.
     complaint = KEPT.sub("", done.stderr)
-    assert complaint.startswith("Exception ignored in: <function Pipeline.__del__"), complaint
+    assert complaint.startswith("Exception ignored in: <function Opened.__del__"), complaint
     assert re.fullmatch(r"(?s).*\nResourceWarning: unclosed <Pipeline of [^\n]*>\n", complaint)
 
 

@@ -18,7 +18,7 @@ def streamed(folder, **settings):
     """A pipeline that has streamed, on the thread that pops, all of an array."""
     numpy.save(folder / "a.npy", numpy.arange(6 * 8, dtype="u1").reshape(6, 8))
     shape = {"samples_per_batch": 4, "sample_shape": (4, 5), "max_gpu_memory_bytes": 0}
-    pipeline = Pipeline(Config(**shape, thread_mode="pump", **settings))
+    pipeline = Pipeline(Config(**shape, **settings))
     pipeline.push([Sample(str(folder / "a.npy"), ((1, 5), (2, 7)))] * 40)
     for batch in pipeline.batches():
         batch.release()
