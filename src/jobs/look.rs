@@ -31,7 +31,7 @@ pub fn run<'l>(lock: &'l Lock, looks: &Looks) -> Locked<'l> {
         let record = shared.array_record(look.array);
         path.clear();
         shared.write_file_path(look.array, record, look.file, &mut path);
-        found.push(look_at(&shared.metadata, &path));
+        found.push(look_at(shared.metadata, &path));
     }
     shared.observe(Stage::Meta, start, (0, 0), shared.profiler.here());
     drop(range);

@@ -57,7 +57,7 @@ pub fn run<'l>(
         Ok((open, stat)) if record.shard_levels > 0 => {
             let shard = question.inner.map_or(Shard::file(stat.bytes), |(shard, _)| shard);
             let (file, page) = ((open, &path, stat), (shard, question.page, lease.check));
-            match locate(&shared.metadata, record, file, page, buffer, sums, &mut why) {
+            match locate(shared.metadata, record, file, page, buffer, sums, &mut why) {
                 Ok(located) => {
                     found = Some(located.page);
                     checked = located.checked;
@@ -179,7 +179,7 @@ fn open_as_asked(
             return Err(OpenFault::Replaced);
         }
     }
-    let opened = match open_counted(shared, &shared.metadata, path, lease) {
+    let opened = match open_counted(shared, shared.metadata, path, lease) {
         Err(OpenFault::Changed) if is_first => Err(OpenFault::Replaced),
         opened => opened,
     };
