@@ -81,7 +81,7 @@ impl Engine {
             slots: config.n_batch_slots,
             samples_per_batch: config.samples_per_batch,
             lookahead_samples: settings.lookahead_samples,
-            sample_bytes: settings.slot_bytes / u64::from(config.samples_per_batch),
+            sample_bytes: settings.slot_bytes / u64::from(config.samples_per_batch.max(1)),
             has_cache: config.chunk_cache_bytes > 0,
         };
         let text = run.limit(stats);
