@@ -50,7 +50,7 @@ def train(uri: str, epochs: int) -> None:
 
 
 def start(arguments: list[str]) -> int:
-    """What torchrun does: a process for each rank, and the number of those that failed."""
+    """Starts a process for each rank, as torchrun does; the number of those that failed."""
     environ = {**os.environ, "MASTER_ADDR": "localhost", "MASTER_PORT": str(os.getpid())}
     environ |= {"WORLD_SIZE": str(RANKS), "LOCAL_WORLD_SIZE": str(RANKS)}
     ranks = [

@@ -161,7 +161,7 @@
  * A bill beyond what the system allots is WAVETRAIN_OUT_OF_MEMORY at open, before a page is touched
  * (check_memory): what the memory limits of the cgroup and of all that it lies in leave beside
  * anonymous, shared, locked and kernel memory, whereas pages of files are given up for it; and what
- * the whole system has. What cannot be read refuses nothing.
+ * the whole system has. A limit that cannot be read refuses nothing.
  * Caps are hard: waves are sized so that the bill fits, and a cap that is too small is
  * WAVETRAIN_BUDGET at open, with the floor in the text. A batch that is held and a tensor that
  * lives keep the memory of their slot from close; wavetrain_close says what becomes of the rest.

@@ -367,7 +367,7 @@ class Config:
         pad_mode: none, constant, edge, reflect.
         pad_value: what padding and skipped samples hold; None: the fill value, and 0.
     Benches:
-        metadata_latency: sleeps before requests for metadata, a LatencyModel; None: there are none.
+        metadata_latency: sleeps before requests for metadata, a LatencyModel; None: no sleeps.
         trace_events: events of stages that are kept for `Pipeline.trace`, of 56 bytes.
     Not built yet, refused when a pipeline opens:
         enable_gds=True, numa_strategy other than disabled, numa_node.

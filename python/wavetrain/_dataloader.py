@@ -101,8 +101,8 @@ class NodeRun(Run):
         return own, max(0, first + len(own) - max(begin, first))
 
     def until_left(self, given: Iterable[Any], size: int) -> Iterator[Any]:
-        """What is pushed, `size` of them a round, until the ranks have left the loop. What a data
-        set raised is raised after whole rounds."""
+        """Gives `given` on, `size` of them a round, until the ranks have left the loop. An error of
+        the data set is raised after whole rounds."""
         for number, each in enumerate(given):
             is_left = self.leaves_after is not None and self.leaves_after <= number // size
             if is_left and number % size == 0:

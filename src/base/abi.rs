@@ -766,7 +766,7 @@ c_structs! {
         lognormal_mu_ln_ns: f64,
         /// Its standard deviation.
         lognormal_sigma_ln_ns: f64,
-        /// Largest random part in nanoseconds; 0: there is none.
+        /// Largest random part in nanoseconds; 0: no limit.
         cap_ns: u64,
         /// Seed of the random part.
         seed: u64,

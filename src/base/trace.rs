@@ -88,7 +88,7 @@ impl Trace {
         if !is_free || claim().is_err() {
             return;
         }
-        // Whoever reads a word of this event then finds that its place is being written.
+        // A reader that reads a word of this event then finds that its place is being written.
         fence(Release);
         for (word, value) in place.words.iter().zip(event.words()) {
             word.store(value, Relaxed);

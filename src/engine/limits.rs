@@ -1,6 +1,6 @@
-//! What bounds a run, and the one setting to try next.
+//! The limit of a run, and the one setting to try next.
 //!
-//! In: what pops waited for, the figures of the stages, counts of threads. Out: a sentence. Times
+//! In: the waits of pops, the figures of the stages, counts of threads. Out: a sentence. Times
 //! are nanoseconds, those of stages summed over threads. Shares are percentages of the time from
 //! the first push to the last pop.
 
@@ -24,22 +24,22 @@ const SMALL_NS: u64 = 20_000;
 
 type Sentence = Text<SHORT_TEXT_BYTES>;
 
-/// What is known of a run besides its figures.
+/// The facts of a run besides its figures.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// What pops waited for.
+    /// The waits of pops.
     pub waits: Waits,
-    /// Threads that wait for storage, and that decode; 0 of the first kind: there are none.
+    /// Threads that wait for storage; 0 if the loader has no threads.
     pub io_threads: u32,
-    /// See `io_threads`.
+    /// Threads that decode.
     pub decode_threads: u32,
     /// CPUs of the loader.
     pub cpus: u32,
-    /// Slots, samples of a batch, samples ahead.
+    /// Slots of batches.
     pub slots: u32,
-    /// See `slots`.
+    /// Samples in a batch.
     pub samples_per_batch: u32,
-    /// See `slots`.
+    /// Samples that push takes ahead.
     pub lookahead_samples: u32,
     /// Bytes of a sample.
     pub sample_bytes: u64,

@@ -1,7 +1,7 @@
-//! What the system allots to the process: memory, CPUs, and its part of the node.
+//! Memory and CPUs that the system allots to the process, and its part of the node.
 //!
-//! In: files of /proc and /sys, limits, variables of launchers. Out: numbers. What cannot be read
-//! limits nothing.
+//! In: files of /proc and /sys, limits, variables of launchers. Out: numbers. A limit that
+//! cannot be read is left out.
 
 use crate::base::cpus::CpuSet;
 use crate::base::text::Text;
@@ -14,7 +14,7 @@ use core::ffi::CStr;
 pub struct Left {
     /// Its bytes.
     pub bytes: u64,
-    /// What leaves no more.
+    /// The limit that leaves no more.
     pub limit: &'static str,
 }
 
@@ -109,7 +109,7 @@ pub(super) fn open_files_max() -> u64 {
     soft_limit(|limit| unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, limit) }).unwrap_or(256)
 }
 
-/// Soft limit of addresses; u64::MAX: there is none.
+/// Soft limit of addresses; u64::MAX: no limit.
 pub(super) fn address_bytes_max() -> u64 {
     // SAFETY: the same.
     soft_limit(|limit| unsafe { libc::getrlimit(libc::RLIMIT_AS, limit) }).unwrap_or(u64::MAX)

@@ -2,8 +2,8 @@
 //!
 //! In: /proc/self/cgroup, /proc/self/mountinfo and the files of the groups' folders, of version 1,
 //! version 2 or both at a time. Out: the smallest quota of CPUs and the least memory, of the
-//! process's own group and all that it lies in, up to the root that is mounted here. What cannot be
-//! read limits nothing.
+//! process's own group and all that it lies in, up to the root that is mounted here. A file that
+//! cannot be read limits nothing.
 
 use crate::base::text::{Text, part_of};
 use crate::os::Os;
@@ -72,8 +72,8 @@ pub fn quota(os: &Os) -> Option<u32> {
 /// version 2 the kernel's own. Files are not. No page is counted twice, so that nothing is refused
 /// that fits: anonymous and shared pages that are locked are in `unevictable` as well, so the sum
 /// is either that of `anon` and `shmem`, or that of the lists of pages, on which each page is once;
-/// whichever is more, because each leaves some out. Slab that can be reclaimed is not used. Of
-/// version 1 the kernel's share is not known apart from what can be reclaimed, and counts for none.
+/// whichever is more, because each leaves some out. Slab that can be reclaimed is not used. Version
+/// 1 does not separate the kernel's share from slab that can be reclaimed: it is not counted.
 pub fn memory_left(os: &Os) -> Option<u64> {
     let mut least: Option<u64> = None;
     let mut add = |limit: Option<u64>, used: &dyn Fn() -> u64| {
@@ -162,7 +162,7 @@ fn folder_of(os: &Os, tree: Tree) -> Option<(Folder, usize)> {
     each_line(os, b"/proc/self/mountinfo\0", &mut |line| {
         let Some((root, mount)) = mount_of(line, tree) else { return false };
         let below = below(own.as_str(), root.as_str());
-        // Of several mounts the one that has the group, else any.
+        // The mount that has the group is taken, else any.
         if found.is_some() && below.is_none() {
             return false;
         }

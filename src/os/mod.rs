@@ -225,7 +225,7 @@ table! {
     /// Lets this thread run on these CPUs alone; the system leaves out those that the process may
     /// not use.
     keep_to_cpus: fn(cpus: &CpuSet) -> Result<(), Errno> = threads::keep_to_cpus;
-    /// Soft limit of addresses; u64::MAX: there is none.
+    /// Soft limit of addresses; u64::MAX: no limit.
     address_bytes_max: fn() -> u64 = allotted::address_bytes_max;
     /// Soft limit of open files.
     open_files_max: fn() -> u64 = allotted::open_files_max;

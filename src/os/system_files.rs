@@ -36,7 +36,7 @@ pub fn each_line(os: &Os, path: &[u8], is_last: &mut dyn FnMut(&str) -> bool) {
             }
             (rest, is_long) = (after.get(1..).unwrap_or(&[]), false);
         }
-        // What is left is the beginning of a line, for which there is room, or there is none.
+        // The rest is the beginning of a line, with room after it or without.
         is_long |= rest.len() == LINE_BYTES;
         let first = kept + got - rest.len();
         bytes.copy_within(first..kept + got, 0);

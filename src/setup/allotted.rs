@@ -7,7 +7,7 @@ use crate::base::limits::SHORT_TEXT_BYTES;
 use crate::base::text::Text;
 use crate::setup::settings::Settings;
 
-/// What the system allots. A count of u32::MAX is not known, and limits nothing.
+/// CPUs that the system allots. A count of u32::MAX is not known, and limits nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allotted {
     /// CPUs of the quotas of control groups, rounded up.
@@ -98,7 +98,7 @@ impl Settings {
             }
         }
         text.push_str(if separator == ", " { ")" } else { "" });
-        // What is done for NUMA nodes follows here, once it is built.
+        // NUMA placement is appended here, once it is built.
         text
     }
 }
@@ -125,7 +125,7 @@ mod tests {
             (1, Allotted { ranks: 0, mask: 0, ..MACHINE }),
             (1, Allotted { quota: 2, ranks: 4, ..MACHINE }),
             (21, Allotted { ranks: 3, ..MACHINE }),
-            // What cpus names is this rank's own, and the quota is for all ranks.
+            // CPUs that `cpus` names are this rank's own, and the quota is for all ranks.
             (6, Allotted { mask: 6, is_given: true, ranks: 8, ..MACHINE }),
             (2, Allotted { mask: 6, is_given: true, ranks: 8, quota: 16, ..MACHINE }),
             (1, Allotted::of(u32::MAX)),

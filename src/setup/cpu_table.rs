@@ -47,7 +47,7 @@ impl CpuTable {
         *self == CpuTable::NONE
     }
 
-    /// The set; None: there is none.
+    /// The set; None: the config has no set.
     pub fn read(&self, why: &mut Why) -> Result<Option<CpuSet>, Status> {
         if self.is_none() {
             return Ok(None);

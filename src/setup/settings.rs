@@ -106,7 +106,7 @@ pub struct Settings {
     tables_bytes: u64,
     /// See the method.
     is_cuda: bool,
-    /// What may be used of the machine.
+    /// The part of the machine that may be used.
     pub(super) allotted: Allotted,
     /// Why that backend.
     pub backend_reason: Why,

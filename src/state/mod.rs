@@ -233,7 +233,7 @@ pub struct State {
     pub threads: Threads,
     /// The threads that are to look, now that it changed.
     pub wakes: Wakes,
-    /// What pops waited for.
+    /// The waits of pops.
     pub waits: Waits,
     /// Samples up to this number were looked at for their array.
     prefetched: u64,

@@ -1,17 +1,17 @@
-//! What pops wait for, and for how long.
+//! The waits of pops: their reasons and lengths.
 //!
-//! In: the state whenever a pop finds no batch, and the clock. Out: sums by what was missing. A pop
-//! that does not wait, and is called again, waits from one call to the next.
+//! In: the state whenever a pop finds no batch, and the clock. Out: sums by the thing that was
+//! missing. A pop that does not wait, and is called again, waits from one call to the next.
 
 use crate::batch::slots::SlotState;
 use crate::state::State;
 
-/// What a pop lacks.
+/// A thing that a pop lacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lack {
     /// Memory: all slots are held.
     Held,
-    /// Samples that nobody pushed.
+    /// Samples that were not pushed.
     Samples,
     /// Samples that push has no room for.
     Lookahead,

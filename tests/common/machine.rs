@@ -49,7 +49,7 @@ pub static MACHINE: Os = Os {
     ..SYSTEM
 };
 
-/// What a read of a file gives that holds these bytes.
+/// The answer of a read of a file that holds these bytes.
 pub fn read_of(file: &[u8], target: &mut [u8], offset: u64) -> usize {
     let rest = file.get(offset as usize..).unwrap_or(&[]);
     let bytes = rest.len().min(target.len());

@@ -1,4 +1,4 @@
-//! What the system allots: CPUs of masks, quotas and ranks; memory of control groups and of the
+//! The system's limits: CPUs of masks, quotas and ranks; memory of control groups and of the
 //! system. Machines are made up, with the files that Linux has in /proc and /sys.
 
 use crate::common::alone::alone;

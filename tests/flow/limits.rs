@@ -1,4 +1,4 @@
-//! What bounds a run, as `limit_text` names it: made-up bottlenecks, each far ahead of all else.
+//! The limit of a run, as `limit_text` names it: made-up bottlenecks, each far ahead of all else.
 //!
 //! Files are read by a hook that sleeps; nothing is measured but which sentence comes out.
 
@@ -47,7 +47,7 @@ unsafe extern "C" fn read(
     unsafe { hook::read(user, name, offset, target, bytes) }
 }
 
-/// What a program does beside pushes and pops.
+/// The acts of a program beside pushes and pops.
 #[derive(Clone, Copy, PartialEq, Default)]
 enum Program {
     /// Nothing.
@@ -176,7 +176,7 @@ fn large(scratch: &Scratch, name: &str, (chunks, rows, part): (u64, u64, u64)) -
     let codecs = r#",{"name":"zstd","configuration":{"level":3,"checksum":true}}"#;
     let meta = Meta { codecs, ..Meta::u16(&[chunks * rows, 1024], &[rows, 1024], None) };
     let uri = meta.write(scratch, name, None);
-    // Of every second byte the bits are noise, so frames are as long as half of their contents.
+    // Every second byte is noise, so frames are shorter than their contents and cost time.
     let mut dice = 1u64;
     for chunk in 0..chunks {
         let raw: Vec<u8> = (0..rows * 1024)

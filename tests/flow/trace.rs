@@ -68,7 +68,7 @@ fn events_add_up_to_the_figures_and_are_nested() {
         let loader = Loader::open_on(&SYSTEM, &config).unwrap();
         let jobs = mixed_jobs(60);
         stream_through(&loader, &config, &jobs, 0);
-        // What is left to plan may go on after the last pop: it ends before the threads do.
+        // Planning may go on after the last pop: it ends before the threads do.
         let found = settled(&loader, 1 << 16);
         let stats = loader.stats().unwrap();
         for (stage, metric) in stages(&stats) {

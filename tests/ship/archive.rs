@@ -37,7 +37,7 @@ const LIBC: [&str; 81] = [
     "fstatfs64",
     "ftruncate",
     "geteuid",
-    // What launchers set for the ranks of a node, read at open.
+    // Launchers set it for the ranks of a node; open reads it.
     "getenv",
     "getpid",
     "getrlimit",

@@ -128,7 +128,7 @@ pub struct Store {
     hook: FilesHook,
     /// The host makes failed requests again itself: its no is final.
     pub retries_itself: bool,
-    /// What counts the requests, and may make them late; None if nothing does.
+    /// It counts the requests, and may make them late; None: nothing does.
     metadata: Option<&'static Metadata>,
 }
 
