@@ -390,7 +390,8 @@ class Pool(Owned):
     def hear(self, worker: Worker) -> None:
         try:
             message, fds = take(worker.sock, socket.MSG_DONTWAIT)
-        except BlockingIOError:
+        except (BlockingIOError, ConnectionResetError):
+            # It ended with tasks unread, which the kernel reports before its last messages.
             return
         except (EOFError, OSError):
             self.lose(worker, "")

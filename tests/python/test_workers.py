@@ -16,6 +16,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import types
 from pathlib import Path
 
 import array_sets
@@ -26,8 +27,8 @@ from cubes import ROOT, run_program
 
 import wavetrain
 from wavetrain import DataLoader, Field
-from wavetrain._worker import Request
-from wavetrain._workers import Pool
+from wavetrain._worker import Failed, Request, put
+from wavetrain._workers import Pool, pair
 from wavetrain.augment import apply_filters, horizontal_flip, normalize, random_crop, to_float
 from wavetrain.source import Source
 
@@ -735,3 +736,35 @@ def test_what_several_processes_cannot_be_asked_is_refused(source):
         source(array_sets.four, workers=2, parallel=3)
     with pytest.raises(ValueError, match="workers must be 'process', 'thread' or a number"):
         source(array_sets.four, workers="processes")
+
+
+def test_the_last_message_of_a_worker_that_left_a_task_unread_is_heard():
+    ours, theirs = pair()
+    put(theirs, Failed("why it failed"))
+    put(ours, "a task")
+    theirs.close()
+    lost = []
+    pool = types.SimpleNamespace(what="it", failure=None, lose=lambda *given: lost.append(given))
+    worker = types.SimpleNamespace(sock=ours, pid=1)
+    with ours:
+        for _ in range(2):
+            Pool.hear(pool, worker)
+        assert "why it failed" in pool.failure[1] and not lost
+        Pool.hear(pool, worker)
+        assert lost
+
+
+class Interrupted(Pairs):
+    """A data set in which Ctrl-C is heard at its sixth sample."""
+
+    def __getitem__(self, index):
+        if index == 5:
+            raise KeyboardInterrupt
+        return super().__getitem__(index)
+
+
+def test_ctrl_c_in_a_data_set_that_this_process_reads_is_no_sample():
+    with DataLoader(Interrupted(), 4, num_workers=0) as loader:
+        with pytest.raises(KeyboardInterrupt):
+            for batch in loader:
+                batch.release()
