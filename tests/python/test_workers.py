@@ -764,7 +764,6 @@ class Interrupted(Pairs):
 
 
 def test_ctrl_c_in_a_data_set_that_this_process_reads_is_no_sample():
-    with DataLoader(Interrupted(), 4, num_workers=0) as loader:
-        with pytest.raises(KeyboardInterrupt):
-            for batch in loader:
-                batch.release()
+    with DataLoader(Interrupted(), 4, num_workers=0) as loader, pytest.raises(KeyboardInterrupt):
+        for batch in loader:
+            batch.release()
