@@ -11,6 +11,7 @@ use wavetrain::abi::*;
 use wavetrain::base::limits::{
     ERROR_TEXT_BYTES, FIELDS_MAX, RANK_MAX, SHORT_TEXT_BYTES, TENSORS_PER_SLOT, URI_BYTES_MAX,
 };
+use wavetrain::base::stats::STAGES;
 use wavetrain::config::*;
 use wavetrain::device::ByWorker;
 use wavetrain::recipes::{Field as RecipeField, Motion, Room};
@@ -29,7 +30,7 @@ type Facts = BTreeMap<String, i64>;
 /// Name in C, size, and the fields with their offsets.
 type Layout = (&'static str, usize, &'static [(&'static str, usize)]);
 
-fn rust_layouts() -> [Layout; 29] {
+fn rust_layouts() -> [Layout; 30] {
     macro_rules! layouts {
         ($($rust:ident: $c:literal),+ $(,)?) => {
             [$(($c, size_of::<$rust>(), $rust::FIELDS)),+]
@@ -49,6 +50,7 @@ fn rust_layouts() -> [Layout; 29] {
         FieldSpec: "wavetrain_field",
         Tensor: "wavetrain_tensor",
         BatchInfo: "wavetrain_batch_view",
+        Event: "wavetrain_event",
         Metric: "wavetrain_metric",
         Stats: "wavetrain_stats_view",
         ArrayInfo: "wavetrain_array_view",
@@ -212,6 +214,9 @@ fn rust_facts() -> Facts {
     }
     for row in CODECS.iter().filter(|row| row.number != CODEC_NONE) {
         facts.insert(format!("WAVETRAIN_CODEC_{}", row.name.to_uppercase()), row.number as i64);
+    }
+    for (number, stage) in STAGES.iter().enumerate() {
+        facts.insert(format!("WAVETRAIN_STAGE_{}", stage.to_uppercase()), number as i64);
     }
     for dtype in DTYPES {
         facts.insert(format!("WAVETRAIN_{}", dtype.name().to_uppercase()), dtype as i64);

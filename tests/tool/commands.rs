@@ -451,6 +451,7 @@ fn bench_prints_one_object_with_exactly_its_keys() {
             "cpu_seconds",
             "failed",
             "first_batch_seconds",
+            "limit",
             "open_seconds",
             "peak_rss_bytes",
             "samples",
