@@ -181,6 +181,8 @@ impl Case {
     pub fn config(&self) -> Config {
         let mut config = Config {
             samples_per_batch: self.samples_per_batch,
+            // The queue of the usual 64 samples would be most of the memory, all of it touched.
+            lookahead_samples: 2 * self.samples_per_batch,
             max_chunk_uncompressed_bytes: 1 << 20,
             max_host_memory_bytes: 96 << 20,
             max_chunks_per_wave: 64,

@@ -33,6 +33,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -97,11 +98,46 @@ struct Site {
   const char* file;
   int line;
   bool operator==(const Site& other) const {
-    return line == other.line && !strcmp(what, other.what) && !strcmp(file, other.file);
+    return line == other.line && is_same(what, other.what) && is_same(file, other.file);
+  }
+  static bool is_same(const char* text, const char* other) {
+    return text == other || !strcmp(text, other);
   }
 };
 
 enum class State : uint8_t { ready, waiting, left };
+
+// Stacks of fibers outlive their host threads: a test starts hundreds of streams. Sanitizers mark
+// the frames of a stack, so that theirs are mapped anew.
+inline std::mutex stacks_lock;
+inline std::vector<void*>& stacks_free = *new std::vector<void*>;  // threads may outlive exit()
+
+inline void* new_stack() {
+  {
+    std::lock_guard<std::mutex> lock(stacks_lock);
+    if (!stacks_free.empty()) {
+      void* memory = stacks_free.back();
+      stacks_free.pop_back();
+      return memory;
+    }
+  }
+  void* memory = mmap(nullptr, kPage + kStack, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED || mprotect(memory, kPage, PROT_NONE)) {
+    perror("simt: stack of a fiber");
+    abort();
+  }
+  return memory;
+}
+
+inline void give_stack_back(void* memory) {
+#ifdef SIMT_SWAPS_CONTEXTS
+  munmap(memory, kPage + kStack);
+#else
+  std::lock_guard<std::mutex> lock(stacks_lock);
+  stacks_free.push_back(memory);
+#endif
+}
 
 // A CUDA thread. It waits until `*watched` is no longer `phase`.
 struct Fiber {
@@ -120,7 +156,7 @@ struct Fiber {
   Fiber() = default;
   Fiber(const Fiber&) = delete;
   ~Fiber() {
-    if (memory) munmap(memory, kPage + kStack);
+    if (memory) give_stack_back(memory);
 #ifdef __SANITIZE_THREAD__
     if (tsan) __tsan_destroy_fiber(tsan);
 #endif
@@ -283,7 +319,7 @@ inline const uint64_t* meet(uint32_t mask, uint64_t value, Site site) {
     m.operation = site.what;
     m.mask = mask;
   }
-  if (strcmp(m.operation, site.what)) fail("lanes of a warp meet in different operations");
+  if (!Site::is_same(m.operation, site.what)) fail("lanes of a warp meet in different operations");
   if (m.mask != mask) fail("lanes of a warp meet with different masks");
   uint64_t phase = m.phase;
   m.values[phase & 1][lane()] = value;
@@ -365,12 +401,7 @@ inline void run_block(const Schedule& schedule, uint64_t& random) {
 inline void prepare_fibers(Block& b) {
   while (b.fibers.size() < b.threads) {
     auto f = std::make_unique<Fiber>();
-    f->memory = mmap(nullptr, kPage + kStack, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (f->memory == MAP_FAILED || mprotect(f->memory, kPage, PROT_NONE)) {
-      perror("simt: stack of a fiber");
-      abort();
-    }
+    f->memory = new_stack();
     getcontext(&f->context);
     f->context.uc_stack.ss_sp = f->stack();
     f->context.uc_stack.ss_size = kStack;
