@@ -18,6 +18,7 @@ use crate::cuda::{DeviceEngine, HAS_DEVICES};
 use crate::decode::{Decoder, target_bytes};
 use crate::engine::Engine;
 use crate::engine::attach::end_attached;
+use crate::engine::numa::Numa;
 use crate::engine::open_device::{
     add_device_lines, carve_batches, carve_fences, carve_rows, carve_staging, open_engine,
 };
@@ -204,15 +205,19 @@ pub fn open(
     settings: &Settings,
     handle: Handle,
     attached: Option<Paged<Attached>>,
+    numa: &mut Numa,
     why: &mut Why,
 ) -> Result<Opened, Status> {
     let mut sharing = Sharing { attached, ..Sharing::default() };
     let solved = planned(os, settings, why);
     let solved = solved.inspect_err(|status| log_refusal(os, settings, *status));
     let opened = solved.and_then(|plan| {
-        sharing.owned = segments::take(os, settings, why)?;
+        let preferred = numa.prefer(os, settings.is_owner());
+        let owned = segments::take(os, settings, why);
+        drop(preferred);
+        sharing.owned = owned?;
         sharing.records = segments::shared_records(os, settings, &sharing);
-        open_with(os, settings, (handle, plan), &mut sharing, why)
+        open_with(os, settings, (handle, plan), (&mut sharing, numa), why)
     });
     // A loader that was made gave them back itself.
     sharing.owned.iter().for_each(|owned| end_owned(os, owned));
@@ -229,7 +234,7 @@ fn open_with(
     os: &'static Os,
     settings: &Settings,
     (handle, (bytes, geometry)): (Handle, (u64, Geometry)),
-    sharing: &mut Sharing,
+    (sharing, numa): (&mut Sharing, &mut Numa),
     why: &mut Why,
 ) -> Result<Opened, Status> {
     let (hook, mut values) = (settings.config.memory, values_from_settings(settings));
@@ -238,6 +243,7 @@ fn open_with(
         unmap_windows(os, windows);
         name_largest_line(*status, &count(settings, &geometry), why);
     })?;
+    numa.bind(os, &block);
     (values.host_bytes, values.handle) = (bytes, handle);
     let mut carver = block.carver();
     // First, because a page that is touched next to a guard may be a huge one, of the guard too.
@@ -246,7 +252,11 @@ fn open_with(
     let scratch = carve_scratch(&mut carver, &geometry);
     let fences = carve_fences(&mut carver, settings);
     let mut engine = None;
-    if let Err(status) = open_engine(settings, &geometry, scratch, (&mut engine, fences), why) {
+    let preferred = numa.prefer(os, settings.is_cuda());
+    let made = open_engine(settings, &geometry, scratch, (&mut engine, fences), why);
+    drop(preferred);
+    values.numa = Some(&*numa);
+    if let Err(status) = made {
         taken.give_back(os, &hook);
         return Err(status);
     }
@@ -273,13 +283,20 @@ fn open_with(
         opened.give_back();
         return Err(status);
     }
-    log_geometry(loader.shared, || count(settings, &geometry));
-    log_placement(loader.shared);
+    log_opened(loader);
+    Ok(opened)
+}
+
+/// Logs what a loader was opened with, and where.
+fn log_opened(loader: &Engine) {
+    let shared = loader.shared;
+    let (settings, sink) = (&shared.settings, &shared.sink);
+    log_geometry(shared, || count(settings, &shared.geometry));
+    log_placement(loader);
     if HAS_DEVICES {
         let reason = settings.backend_reason.as_str();
-        loader.shared.sink.log(Level::Info, 0, format_args!("backend {reason}"));
+        sink.log(Level::Info, 0, format_args!("backend {reason}"));
     }
-    Ok(opened)
 }
 
 /// Logs what a config takes at least, if its budget is too small for that.
@@ -296,9 +313,9 @@ fn sink_of(os: &'static Os, settings: &Settings) -> Sink {
 }
 
 #[inline(never)] // its text is not to stand on the stack of an open
-fn log_placement(shared: &Shared) {
-    let placement = shared.settings.placement();
-    shared.sink.log(Level::Info, 0, format_args!("placement: {placement}"));
+fn log_placement(loader: &Engine) {
+    let (level, placement) = loader.placement();
+    loader.shared.sink.log(level, 0, format_args!("placement: {placement}"));
 }
 
 /// The addresses of the windows of mapped files, if there are any.
@@ -314,13 +331,14 @@ fn unmap_windows(os: &Os, windows: Option<Region>) {
 }
 
 /// The values that are derived from the settings once, apart from sizes.
-struct Values {
+struct Values<'a> {
     paddings: Paddings,
     host_bytes: u64,
     handle: Handle,
+    numa: Option<&'a Numa>,
 }
 
-fn values_from_settings(settings: &Settings) -> Values {
+fn values_from_settings<'a>(settings: &Settings) -> Values<'a> {
     let mut values = Values::COUNTED;
     for field in &settings.fields {
         values.paddings.push(Padding {
@@ -332,12 +350,13 @@ fn values_from_settings(settings: &Settings) -> Values {
     values
 }
 
-impl Values {
+impl Values<'_> {
     /// The values of a loader that is only counted.
-    const COUNTED: Values = Values {
+    const COUNTED: Values<'static> = Values {
         paddings: Paddings::new_const(),
         host_bytes: 0,
         handle: Handle { token: 0, job: no_job },
+        numa: None,
     };
 }
 
@@ -371,7 +390,7 @@ fn layout(
     settings: &Settings,
     geometry: &Geometry,
     (common_scratch, stacks, sharing): (Region, Stacks, &mut Sharing),
-    (values, engine): (&Values, Option<&mut Option<DeviceEngine>>),
+    (values, engine): (&Values<'_>, Option<&mut Option<DeviceEngine>>),
 ) -> Option<(&'static Engine, &'static [Start])> {
     let opened = engine.as_deref().and_then(Option::as_ref);
     let batches = carve_batches(carver, settings, (opened, sharing.samples()));
@@ -421,6 +440,7 @@ fn layout(
         drafts,
         workers,
         threads,
+        numa: values.numa.copied().unwrap_or(Numa::OFF),
     };
     let loader =
         carver.place(Item::Instance, || shared.zip(states).map(make)).and_then(Option::as_ref);
