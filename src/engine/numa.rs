@@ -1,7 +1,8 @@
 //! Which NUMA node memory and threads keep to.
 //!
-//! In: `numa_strategy`, `numa_node` and `cpus` of the config, the device, sysfs. Out: a node, those of its
-//! CPUs that threads may use, words about both, and INVALID for a node that is named and not there.
+//! In: `numa_strategy`, `numa_node` and `cpus` of the config, the device, sysfs. Out: a node, those
+//! of its CPUs that threads may use, words about both, and INVALID for a node that is named and not
+//! there.
 //! Invariant: on a machine with one node, and if anything that is asked is not answered, nothing is
 //! placed, and the words have the reason.
 //!

@@ -234,6 +234,6 @@ mod tests {
         let numa = "x".repeat(127);
         let text = settings.placement(&numa);
         assert!(!text.is_cut() && text.as_str().ends_with(&std::format!("; {numa}")));
-        assert!(settings.placement("x").as_str().contains("(8191 of quota"));
+        assert!(settings.placement("x").as_str().contains("(8192 in the mask"));
     }
 }
