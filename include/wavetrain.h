@@ -1298,9 +1298,10 @@ enum {
 
 /* numa_strategy */
 enum {
-    WAVETRAIN_NUMA_AUTO = 0, /* where the device or the thread that opens is; not built yet */
-    WAVETRAIN_NUMA_OFF = 1,  /* memory and threads go where the system puts them */
-    WAVETRAIN_NUMA_PIN = 2,  /* to numa_node; not built yet */
+    WAVETRAIN_NUMA_AUTO = 0, /* the node of the device, else that of the thread that opens; nothing
+                                is placed if it is not known */
+    WAVETRAIN_NUMA_OFF = 1,  /* memory and threads are where the system puts them */
+    WAVETRAIN_NUMA_PIN = 2,  /* numa_node; a warning is logged if the system refuses */
     WAVETRAIN_NUMA_FORCE32 = 0x7FFFFFFF
 };
 
@@ -1402,7 +1403,7 @@ typedef struct wavetrain_config {
      * 4,294,967,295. [4 MiB] */
     uint64_t max_read_op_bytes;
     /* Waves that are staged at a time. On a device these are pinned slabs, which come from the
-     * NUMA node of the thread that calls open. 2 to 64. [4] */
+     * NUMA node of the thread that calls open, or that of numa_strategy. 2 to 64. [4] */
     uint32_t host_buffer_waves;
     uint32_t max_chunks_per_wave; /* Chunks in a wave. 1 to 65,535. [512] */
     uint32_t max_substreams_per_chunk; /* Most blosc streams of a chunk. 0 = no limit. [0] */
@@ -1446,9 +1447,13 @@ typedef struct wavetrain_config {
     /* The meaning of WAVETRAIN_POP_TIMEOUT, pop's default in C++. [30 s] */
     uint64_t pop_timeout_ns;
     uint32_t enable_gds; /* WAVETRAIN_GDS_: GPUDirect Storage. Not built yet. [OFF] */
-    /* WAVETRAIN_NUMA_: placement of memory and threads. Not built yet. [OFF] */
+    /* WAVETRAIN_NUMA_: the NUMA node of memory and threads. Memory prefers the node: if it is
+     * full, others give theirs. wavetrain's threads run on those CPUs of the node that are in
+     * cpus, or in the mask of the thread that opens, and are derived for them. Your memory and
+     * your threads stay as they are. placement_text has what was placed, and why not. [OFF] */
     uint32_t numa_strategy;
-    int32_t numa_node; /* NUMA node; -1 = none. Not built yet. [-1] */
+    /* The node for PIN, INVALID at open if it is not there or has no memory; else -1. [-1] */
+    int32_t numa_node;
     uint32_t log_level; /* WAVETRAIN_LOG_: the least severe level that is logged. [WARN] */
     uint32_t log_quiet; /* 1: log lines go to the hook alone; 0: to stderr too. [1] */
     uint32_t reserved; /* Always 0. */

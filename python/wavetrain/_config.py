@@ -166,7 +166,10 @@ class DeviceDecode(enum.IntEnum):
 
 
 class NumaStrategy(enum.IntEnum):
-    """Which NUMA node memory and threads are pinned to. Only DISABLED is built yet."""
+    """The NUMA node of memory and threads.
+
+    AUTO is that of the device, or of the thread that opens; PIN_TO is numa_node; DISABLED is none.
+    """
 
     AUTO = _native.NUMA_AUTO
     DISABLED = _native.NUMA_OFF
@@ -312,6 +315,10 @@ class Config:
         device: CUDA device. None: the one whose context is current on this thread, else 0.
         consumer_stream: a stream (torch, cupy, number) that batches are used on, which release
             waits for.
+        numa_strategy: auto (the NUMA node of the device, or of the thread that opens), pin_to,
+            disabled. Memory prefers the node, and the library's threads run on its CPUs of the
+            thread's mask. Nothing is done on a machine with one node, or if the node is not known.
+        numa_node: for pin_to; InvalidArgument if it is not there or has no memory. Else -1.
     Caps, in bytes, hard:
         max_gpu_memory_bytes: device memory; 0: the batch slots and 1 GiB.
         max_host_memory_bytes: host memory, pinned too; 0: slots, chunk cache and 256 MiB, or 16
@@ -370,7 +377,7 @@ class Config:
         metadata_latency: sleeps before requests for metadata, a LatencyModel; None: no sleeps.
         trace_events: events of stages that are kept for `Pipeline.trace`, of 56 bytes.
     Not built yet, refused when a pipeline opens:
-        enable_gds=True, numa_strategy other than disabled, numa_node.
+        enable_gds=True.
     Other processes, see `wavetrain.serve`, which sets these:
         share_name: under which they attach, one of this user's on this machine: letters, digits,
             '-', '_' and '.'; with '/' the path of a socket. None: batches are this process's alone.
@@ -403,7 +410,7 @@ class Config:
     device: int | None = None
     pop_timeout_s: float | None = 30.0
     enable_gds: bool | None = None
-    numa_strategy: Choice[NumaStrategy] = Choice(NumaStrategy.DISABLED)
+    numa_strategy: Choice[NumaStrategy] = Choice(NumaStrategy.AUTO)
     numa_node: int = dataclasses.field(default=-1, metadata={"limits": (-1, I32_MAX)})
     metadata_latency: LatencyModel | None = None
     # What the reference does not have.

@@ -1,9 +1,10 @@
-//! Sets of CPUs, by their numbers.
+//! Sets of CPUs, or of NUMA nodes, by their numbers.
 //!
-//! In: words of bits, or a list as the kernel writes it. Out: counts, and the first that another
-//! set lacks.
+//! In: words of bits, or a list as the kernel writes it. Out: counts, what two sets have in common,
+//! the first that another set lacks, and such a list.
 
 use crate::base::limits::CPU_WORDS_MAX;
+use core::fmt;
 
 /// See the module. CPU n is bit n modulo 64 of word n / 64.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +16,24 @@ pub struct CpuSet {
 impl CpuSet {
     /// No CPU.
     pub const EMPTY: CpuSet = CpuSet { words: [0; CPU_WORDS_MAX] };
+
+    /// That number alone; none if a set cannot hold it.
+    pub fn of(number: u32) -> CpuSet {
+        let mut set = CpuSet::EMPTY;
+        let word = set.words.get_mut(number as usize / 64);
+        word.into_iter().for_each(|word| *word |= 1 << (number % 64));
+        set
+    }
+
+    /// Whether it has a number.
+    pub fn has(&self, number: u32) -> bool {
+        self.words.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
+    }
+
+    /// Takes out what another set lacks.
+    pub fn intersect(&mut self, other: &CpuSet) {
+        self.words.iter_mut().zip(&other.words).for_each(|(word, there)| *word &= there);
+    }
 
     /// How many there are.
     pub fn count(&self) -> u32 {
@@ -45,9 +64,44 @@ impl CpuSet {
     }
 }
 
+/// As the kernel writes it: "0-3,8".
+impl fmt::Display for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mut at, mut before) = (0, "");
+        // Ends: each turn goes on by a number at least.
+        while at < 64 * CPU_WORDS_MAX as u32 {
+            let first = at;
+            while self.has(at) {
+                at += 1;
+            }
+            match at - first {
+                0 => {}
+                1 => write!(f, "{before}{first}")?,
+                _ => write!(f, "{before}{first}-{}", at - 1)?,
+            }
+            before = if at > first { "," } else { before };
+            at += 1;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_set_is_written_as_the_kernel_writes_it() {
+        for text in ["0", "0-1", "0,2-5,7", "63-64", "8191", "0-8191", "5,7,9"] {
+            assert_eq!(std::format!("{}", CpuSet::from_list(text).unwrap()), text);
+        }
+        assert_eq!(std::format!("{}", CpuSet::EMPTY), "");
+        let mut set = CpuSet::from_list("0-70").unwrap();
+        set.intersect(&CpuSet::from_list("3,64,71").unwrap());
+        assert!(set == CpuSet::from_list("3,64").unwrap() && set.has(64) && !set.has(71));
+        assert!(CpuSet::of(64) == CpuSet::from_list("64").unwrap());
+        assert!(CpuSet::of(8192) == CpuSet::EMPTY && !set.has(8192));
+    }
 
     #[test]
     fn a_list_of_the_kernel_becomes_a_set_and_other_texts_do_not() {

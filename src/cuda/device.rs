@@ -12,6 +12,7 @@ use crate::cuda::fault::Fault;
 use crate::cuda::handles::{Context, Device, DeviceAttribute};
 use crate::cuda::result::CuResult;
 use crate::fail;
+use crate::os::{Os, numa};
 use core::fmt;
 
 /// `device`: the current context, and the device that it is of.
@@ -43,8 +44,25 @@ pub fn find(
     Ok(chosen(driver, device, why)?.map(|(chosen, _)| name_of(driver, chosen)))
 }
 
+/// The NUMA node of the host that the device which the config's `device` names is at. The driver
+/// knows it, or else the system by the device's PCI address, of which sysfs has the first function.
+pub fn host_node(os: &Os, driver: &'static Driver, device: i32) -> Option<u32> {
+    let chosen = chosen(driver, device, &mut Why::new()).ok()??.0;
+    let ask = |attribute| driver.device_get_attribute(attribute, chosen).ok();
+    let told = ask(DeviceAttribute::HOST_NUMA_ID).and_then(|node| u32::try_from(node).ok());
+    if told.is_some() {
+        return told;
+    }
+    let domain = ask(DeviceAttribute::PCI_DOMAIN_ID)?;
+    let (bus, number) = (ask(DeviceAttribute::PCI_BUS_ID)?, ask(DeviceAttribute::PCI_DEVICE_ID)?);
+    let mut address = Text::<40>::new();
+    write!(address, "{domain:04x}:{bus:02x}:{number:02x}.0");
+    numa::node_of_pci(os, address.as_str())
+}
+
 /// The device that the config's `device` names, which can run our kernels, and the context that is
 /// current. None as for [`find`].
+#[inline(never)] // its texts are there once
 fn chosen(
     driver: &'static Driver,
     device: i32,

@@ -105,12 +105,20 @@ options! {
     DeviceAttribute {
         /// Whether its kernels can use memory of the host.
         CAN_MAP_HOST_MEMORY = 19;
+        /// Number of its bus on PCI.
+        PCI_BUS_ID = 33;
+        /// Number of it on the bus.
+        PCI_DEVICE_ID = 34;
         /// Whether host and device share one space of addresses.
         UNIFIED_ADDRESSING = 41;
+        /// Number of the domain of its bus.
+        PCI_DOMAIN_ID = 50;
         /// Compute capability, before the dot.
         COMPUTE_CAPABILITY_MAJOR = 75;
         /// Compute capability, behind the dot.
         COMPUTE_CAPABILITY_MINOR = 76;
+        /// NUMA node of the host that is closest to it; -1: there is none. Drivers from 12.2 on.
+        HOST_NUMA_ID = 134;
     }
     /// `CUpointer_attribute`: what `pointer_get_attribute` is asked.
     PointerAttribute {

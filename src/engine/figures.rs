@@ -54,7 +54,7 @@ impl Engine {
         let backend = self.shared.settings.backend_reason.as_str();
         write_text(&mut stats.backend_reason, backend);
         write_text(&mut stats.backend_text, backend);
-        write_text(&mut stats.placement_text, self.shared.settings.placement().as_str());
+        write_text(&mut stats.placement_text, self.placement().1.as_str());
         {
             let state = &*self.lock.lock();
             stats.batches_held = state.slots.kept();

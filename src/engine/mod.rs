@@ -18,6 +18,7 @@ mod hello;
 pub mod host_threads;
 pub mod lend;
 mod limits;
+pub mod numa;
 pub mod open;
 pub mod open_device;
 pub mod owner;
@@ -31,6 +32,7 @@ pub mod threads;
 pub mod ways_out;
 
 use crate::base::indexes::LANES;
+use crate::engine::numa::Numa;
 use crate::engine::requests::Drafts;
 use crate::jobs::plan::window::Planner;
 use crate::os::Thread;
@@ -56,4 +58,6 @@ pub struct Engine {
     pub workers: &'static [Mutex<Worker>],
     /// Our threads that close has not joined.
     pub threads: &'static [Mutex<Option<Thread>>],
+    /// Where memory and threads are.
+    pub numa: Numa,
 }

@@ -19,6 +19,7 @@ use crate::cuda::{DeviceEngine, HAS_DEVICES};
 use crate::decode::{Decoder, target_bytes};
 use crate::engine::Engine;
 use crate::engine::attach::end_attached;
+use crate::engine::numa::Numa;
 use crate::engine::open_device::{
     add_device_lines, carve_batches, carve_fences, carve_rows, carve_staging, open_engine,
 };
@@ -137,7 +138,7 @@ fn count(settings: &Settings, geometry: &Geometry) -> Bill {
     // Counting builds nothing.
     let mut sharing = Sharing::default();
     let places = (scratch, stacks, &mut sharing);
-    let _ = layout(&mut carver, &SYSTEM, settings, geometry, places, counted);
+    let _ = layout(&mut carver, (&SYSTEM, settings), geometry, places, counted);
     let mut bill = carver.bill().clone();
     if settings.is_owner() {
         bill.add(Item::BatchSlots, Kind::Shared, segments::shared_bytes(settings));
@@ -205,15 +206,19 @@ pub fn open(
     settings: &Settings,
     handle: Handle,
     attached: Option<Paged<Attached>>,
+    numa: &mut Numa,
     why: &mut Why,
 ) -> Result<Opened, Status> {
     let mut sharing = Sharing { attached, ..Sharing::default() };
     let solved = planned(os, settings, why);
     let solved = solved.inspect_err(|status| log_refusal(os, settings, *status));
     let opened = solved.and_then(|plan| {
-        sharing.owned = segments::take(os, settings, why)?;
+        let preferred = numa.prefer(os, settings.is_owner());
+        let owned = segments::take(os, settings, why);
+        drop(preferred);
+        sharing.owned = owned?;
         sharing.records = segments::shared_records(os, settings, &sharing);
-        open_with(os, settings, (handle, plan), &mut sharing, why)
+        open_with(os, settings, (handle, plan), (&mut sharing, numa), why)
     });
     // A loader that was made gave them back itself.
     sharing.owned.iter().for_each(|owned| end_owned(os, owned));
@@ -231,7 +236,7 @@ fn open_with(
     os: &'static Os,
     settings: &Settings,
     (handle, (bytes, geometry)): (Handle, (u64, Geometry)),
-    sharing: &mut Sharing,
+    (sharing, numa): (&mut Sharing, &mut Numa),
     why: &mut Why,
 ) -> Result<Opened, Status> {
     let (hook, mut values) = (settings.config.memory, values_from_settings(settings));
@@ -240,6 +245,7 @@ fn open_with(
         unmap_windows(os, windows);
         name_largest_line(*status, &count(settings, &geometry), why);
     })?;
+    numa.bind(os, &block);
     (values.host_bytes, values.handle) = (bytes, handle);
     let mut carver = block.carver();
     // First, because a page that is touched next to a guard may be a huge one, of the guard too.
@@ -248,13 +254,17 @@ fn open_with(
     let scratch = carve_scratch(&mut carver, &geometry);
     let fences = carve_fences(&mut carver, settings);
     let mut engine = None;
-    if let Err(status) = open_engine(settings, &geometry, scratch, (&mut engine, fences), why) {
+    let preferred = numa.prefer(os, settings.is_cuda());
+    let made = open_engine(settings, &geometry, scratch, (&mut engine, fences), why);
+    drop(preferred);
+    values.numa = Some(&*numa);
+    if let Err(status) = made {
         taken.give_back(os, &hook);
         return Err(status);
     }
     let made = (&values, Some(&mut engine));
     let places = (Region::of(scratch), stacks, sharing);
-    let placed = layout(&mut carver, os, settings, &geometry, places, made);
+    let placed = layout(&mut carver, (os, settings), &geometry, places, made);
     let Some((loader, starts)) = placed else {
         if let Some(engine) = engine.as_ref().filter(|_| HAS_DEVICES) {
             engine.close();
@@ -275,13 +285,20 @@ fn open_with(
         opened.give_back();
         return Err(status);
     }
-    log_geometry(loader.shared, || count(settings, &geometry));
-    log_placement(loader.shared);
+    log_opened(loader);
+    Ok(opened)
+}
+
+/// Logs what a loader was opened with, and where.
+fn log_opened(loader: &Engine) {
+    let shared = loader.shared;
+    let (settings, sink) = (&shared.settings, &shared.sink);
+    log_geometry(shared, || count(settings, &shared.geometry));
+    log_placement(loader);
     if HAS_DEVICES {
         let reason = settings.backend_reason.as_str();
-        loader.shared.sink.log(Level::Info, 0, format_args!("backend {reason}"));
+        sink.log(Level::Info, 0, format_args!("backend {reason}"));
     }
-    Ok(opened)
 }
 
 /// Logs what a config takes at least, if its budget is too small for that.
@@ -298,9 +315,9 @@ fn sink_of(os: &'static Os, settings: &Settings) -> Sink {
 }
 
 #[inline(never)] // its text is not to stand on the stack of an open
-fn log_placement(shared: &Shared) {
-    let placement = shared.settings.placement();
-    shared.sink.log(Level::Info, 0, format_args!("placement: {placement}"));
+fn log_placement(loader: &Engine) {
+    let (level, placement) = loader.placement();
+    loader.shared.sink.log(level, 0, format_args!("placement: {placement}"));
 }
 
 /// The addresses of the windows of mapped files, if there are any.
@@ -316,13 +333,14 @@ fn unmap_windows(os: &Os, windows: Option<Region>) {
 }
 
 /// The values that are derived from the settings once, apart from sizes.
-struct Values {
+struct Values<'a> {
     paddings: Paddings,
     host_bytes: u64,
     handle: Handle,
+    numa: Option<&'a Numa>,
 }
 
-fn values_from_settings(settings: &Settings) -> Values {
+fn values_from_settings<'a>(settings: &Settings) -> Values<'a> {
     let mut values = Values::COUNTED;
     for field in &settings.fields {
         values.paddings.push(Padding {
@@ -334,12 +352,13 @@ fn values_from_settings(settings: &Settings) -> Values {
     values
 }
 
-impl Values {
+impl Values<'_> {
     /// The values of a loader that is only counted.
-    const COUNTED: Values = Values {
+    const COUNTED: Values<'static> = Values {
         paddings: Paddings::new_const(),
         host_bytes: 0,
         handle: Handle { token: 0, job: no_job },
+        numa: None,
     };
 }
 
@@ -369,11 +388,10 @@ fn carve_scratch(carver: &mut Carver, geometry: &Geometry) -> &'static mut [u8] 
 /// of a caller.
 fn layout(
     carver: &mut Carver,
-    os: &'static Os,
-    settings: &Settings,
+    (os, settings): (&'static Os, &Settings),
     geometry: &Geometry,
     (common_scratch, stacks, sharing): (Region, Stacks, &mut Sharing),
-    (values, engine): (&Values, Option<&mut Option<DeviceEngine>>),
+    (values, engine): (&Values<'_>, Option<&mut Option<DeviceEngine>>),
 ) -> Option<(&'static Engine, &'static [Start])> {
     let opened = engine.as_deref().and_then(Option::as_ref);
     let batches = carve_batches(carver, settings, (opened, sharing.samples()));
@@ -423,9 +441,10 @@ fn layout(
         drafts,
         workers,
         threads,
+        numa: values.numa.copied().unwrap_or(Numa::OFF),
     };
-    let loader = place_some(carver, || shared.zip(states).map(make));
-    loader.filter(|_| is_whole).zip(Some(carve_starts(carver, settings, loader, stacks)))
+    let loader = place_some(carver, || shared.zip(states).map(make)).filter(|_| is_whole);
+    loader.zip(Some(carve_starts(carver, settings, loader, stacks)))
 }
 
 /// A value of which there is none while counting.

@@ -121,7 +121,12 @@ impl Engine {
         // A system that forbids it leaves the thread with the program's name.
         let name = thread_name(settings, number);
         let _ = (self.shared.os.name_thread)(name.as_bytes_nul());
-        Engine::note_started(&mut self.lock.lock());
+        let kept = self.numa.keep_thread(self.shared.os);
+        {
+            let state = &mut *self.lock.lock();
+            state.threads.unkept = state.threads.unkept.or(kept.err());
+            Engine::note_started(state);
+        }
         if settings.is_owner() && number >= settings.worker_count() {
             return self.share_main();
         }

@@ -5,7 +5,7 @@
 
 use crate::base::cpus::CpuSet;
 use crate::base::text::Text;
-use crate::os::system_files::{each_line, figures, numbers};
+use crate::os::system_files::{figures, list, numbers};
 use crate::os::{Os, cgroup};
 use core::ffi::CStr;
 
@@ -53,12 +53,7 @@ fn bytes_of_kibibytes(number: Option<u64>) -> Option<u64> {
 
 /// CPUs that are online.
 pub fn cpus_online(os: &Os) -> Option<CpuSet> {
-    let mut found = None;
-    each_line(os, b"/sys/devices/system/cpu/online\0", &mut |line| {
-        found = CpuSet::from_list(line);
-        true
-    });
-    found.filter(|set| *set != CpuSet::EMPTY)
+    list(os, b"/sys/devices/system/cpu/online\0").filter(|set| *set != CpuSet::EMPTY)
 }
 
 /// Variables in which launchers name how many ranks a node has, the innermost launcher first:

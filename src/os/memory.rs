@@ -7,6 +7,7 @@ use crate::base::abi::MemoryHook;
 use crate::base::arena::Carver;
 use crate::base::status::{Status, Why};
 use crate::fail;
+use crate::os::numa::Policy;
 use crate::os::{Errno, Os};
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -83,6 +84,15 @@ impl Block {
     /// Whether it is the system's.
     pub fn is_systems(&self) -> bool {
         self.source == Source::System
+    }
+
+    /// Has pages that are touched from now on taken from a NUMA node, unless the block is a
+    /// caller's, who has placed it.
+    pub fn prefer_node(&self, os: &Os, node: u32) -> Result<(), Errno> {
+        if !self.is_systems() {
+            return Ok(());
+        }
+        (os.bind_memory)(self.start, self.bytes, &Policy::preferred(node))
     }
 
     /// Gives the system's memory back but for the pages of some addresses, which `kept` names, in

@@ -9,6 +9,7 @@ pub mod asked;
 pub mod calls;
 pub mod cancel;
 pub mod cgroup;
+mod clocks;
 pub mod directory;
 pub mod fatal;
 pub mod folder;
@@ -16,6 +17,7 @@ pub mod futex;
 pub mod loaded;
 mod mapping;
 pub mod memory;
+pub mod numa;
 #[cfg(wavetrain_archive)]
 mod panic;
 pub mod profiler;
@@ -32,6 +34,8 @@ pub mod workers;
 use crate::base::arena::Region;
 use crate::base::cpus::CpuSet;
 use crate::base::version::Version;
+use crate::os::clocks::{now_ns, tick_ns, wall_tick_ns};
+use crate::os::numa::Policy;
 use crate::os::threads::{be_batch, name_thread, thread_join, thread_start};
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
@@ -63,6 +67,7 @@ impl core::fmt::Display for Errno {
             libc::EINTR => "interrupted",
             libc::EINVAL => "invalid argument",
             libc::ENOSPC => "no space left",
+            libc::ENOSYS => "function not implemented",
             libc::EADDRINUSE => "address in use",
             libc::ECONNREFUSED => "no process listens",
             _ => return write!(f, "errno {}", self.0),
@@ -237,6 +242,15 @@ table! {
     /// Names the calling thread, for debuggers and top. The name ends with a NUL, which is its 16th
     /// byte at the latest.
     name_thread: fn(name: &[u8]) -> Result<(), Errno> = name_thread;
+    /// Has pages that are touched from now on taken from the nodes of a policy.
+    bind_memory: fn(pages: NonNull<u8>, bytes: u64, policy: &Policy) -> Result<(), Errno> =
+        numa::bind_memory;
+    /// The policy by which the calling thread takes pages.
+    memory_policy: fn() -> Result<Policy, Errno> = numa::memory_policy;
+    /// Sets it.
+    set_memory_policy: fn(policy: &Policy) -> Result<(), Errno> = numa::set_memory_policy;
+    /// The NUMA node of the CPU that the calling thread runs on.
+    current_node: fn() -> Result<u32, Errno> = numa::current_node;
     /// Writes to stderr, as much as goes.
     write_stderr: fn(text: &[u8]) = write_stderr;
 }
@@ -396,26 +410,6 @@ fn read(fd: i32, target: &mut [u8], offset: u64, cached_only: bool) -> Result<us
         }
     };
     checked(got as libc::c_long)
-}
-
-fn now_ns() -> u64 {
-    read_clock(libc::CLOCK_MONOTONIC)
-}
-
-fn tick_ns() -> u64 {
-    read_clock(libc::CLOCK_MONOTONIC_COARSE)
-}
-
-fn wall_tick_ns() -> i64 {
-    read_clock(libc::CLOCK_REALTIME_COARSE) as i64
-}
-
-fn read_clock(clock: libc::clockid_t) -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes one timespec. These clocks always exist.
-    let failed = unsafe { libc::clock_gettime(clock, &mut now) };
-    assert!(failed == 0);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Stops the calling thread until the process ends.

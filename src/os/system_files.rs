@@ -3,6 +3,7 @@
 //! In: paths. Out: lines, and the numbers in them. Invariant: whatever a file holds, so many bytes
 //! are read at most, in a buffer of one size; a line that does not fit in it is left out.
 
+use crate::base::cpus::CpuSet;
 use crate::os::{Errno, Os, close, open_with, read, uninterrupted};
 
 /// Bytes of the longest line that is looked at, with its end.
@@ -42,6 +43,16 @@ pub fn each_line(os: &Os, path: &[u8], is_last: &mut dyn FnMut(&str) -> bool) {
         bytes.copy_within(first..kept + got, 0);
         kept = if is_long { 0 } else { kept + got - first };
     }
+}
+
+/// The set that a file's first line lists; None if it lists none. A line of nothing is no list.
+pub fn list(os: &Os, path: &[u8]) -> Option<CpuSet> {
+    let mut found = None;
+    each_line(os, path, &mut |line| {
+        found = CpuSet::from_list(line);
+        true
+    });
+    found
 }
 
 /// The first words of a file's first line, if they are numbers.

@@ -6,6 +6,7 @@
 use crate::base::limits::SHORT_TEXT_BYTES;
 use crate::base::text::Text;
 use crate::setup::settings::Settings;
+use core::fmt;
 
 /// CPUs that the system allots. A count of u32::MAX is not known, and limits nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,30 +21,74 @@ pub struct Allotted {
     pub online: u32,
     /// Ranks of the node that share them.
     pub ranks: u32,
+    /// A NUMA node that threads are kept to, if they are.
+    pub node: u32,
+    /// CPUs of it that threads may run on.
+    pub node_cpus: u32,
+}
+
+/// A limit, in words for people.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Limit {
+    Quota,
+    Mask,
+    Given,
+    Online,
+    Node(u32),
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Limit::Quota => "of quota",
+            Limit::Mask => "in the mask",
+            Limit::Given => "in cpus",
+            Limit::Online => "online",
+            Limit::Node(node) => return write!(f, "on NUMA node {node}"),
+        })
+    }
 }
 
 impl Allotted {
     /// So many CPUs, and no other limit.
     pub const fn of(mask: u32) -> Allotted {
-        Allotted { quota: u32::MAX, mask, is_given: false, online: u32::MAX, ranks: 1 }
+        Allotted {
+            quota: u32::MAX,
+            mask,
+            is_given: false,
+            online: u32::MAX,
+            ranks: 1,
+            node: 0,
+            node_cpus: u32::MAX,
+        }
     }
 
-    /// Its counts, each with words for it.
-    fn limits(&self) -> [(u32, &'static str); 3] {
-        let mask = if self.is_given { "in cpus" } else { "in the mask" };
-        [(self.quota, "of quota"), (self.mask, mask), (self.online, "online")]
+    /// Its counts, each with the limit that it is of.
+    fn limits(&self) -> [(u32, Limit); 4] {
+        let mask = if self.is_given { Limit::Given } else { Limit::Mask };
+        [
+            (self.quota, Limit::Quota),
+            (self.mask, mask),
+            (self.online, Limit::Online),
+            (self.node_cpus, Limit::Node(self.node)),
+        ]
     }
 
     /// The least count, and by how many ranks it is divided. CPUs that `cpus` names are for this
-    /// rank alone; the quota is for all that run in the group.
-    fn least(&self) -> (u32, &'static str, u32) {
+    /// rank alone; the quota is for all that run in the group. How many of the ranks are on a NUMA
+    /// node is not known: if all nodes have as many, the parts of other limits are enough.
+    fn least(&self) -> (u32, Limit, u32) {
         let ranks = self.ranks.max(1);
-        let parts = self.limits().map(|(count, words)| {
-            let is_own = self.is_given && words != "of quota" || count == u32::MAX;
-            (count, words, if is_own { 1 } else { ranks })
+        let parts = self.limits().map(|(count, limit)| {
+            let is_own = match limit {
+                Limit::Quota => false,
+                Limit::Node(_) => true,
+                _ => self.is_given,
+            };
+            (count, limit, if is_own || count == u32::MAX { 1 } else { ranks })
         });
         let least = parts.into_iter().min_by_key(|(count, _, ranks)| part(*count, *ranks));
-        least.unwrap_or((1, "in the mask", 1))
+        least.unwrap_or((1, Limit::Mask, 1))
     }
 
     /// CPUs of this loader: 1 at least, and if nothing is known.
@@ -62,23 +107,35 @@ fn part(count: u32, ranks: u32) -> u32 {
 
 impl Settings {
     /// How many threads there are and why, for the log and for stats: "io 16, decode 2 threads: 2
-    /// CPUs of quota (8 in the mask, 64 online)".
-    pub fn placement(&self) -> Text<SHORT_TEXT_BYTES> {
+    /// CPUs of quota (8 in the mask, 64 online)". `numa`: words about NUMA nodes, at its end.
+    pub fn placement(&self, numa: &str) -> Text<SHORT_TEXT_BYTES> {
+        let text = self.placement_with(numa, true);
+        // The limits that do not count are left out if there is no room for all.
+        if text.is_cut() { self.placement_with(numa, false) } else { text }
+    }
+
+    fn placement_with(&self, numa: &str, has_others: bool) -> Text<SHORT_TEXT_BYTES> {
         let mut text = Text::new();
-        if self.is_consumer() {
-            text.push_str("no threads: the owner fills batches");
-            return text;
+        match self.is_consumer() {
+            true => text.push_str("no threads: the owner fills batches"),
+            false => self.write_threads(&mut text, has_others),
         }
+        text.push_str(if numa.is_empty() { "" } else { "; " });
+        text.push_str(numa);
+        text
+    }
+
+    fn write_threads(&self, text: &mut Text<SHORT_TEXT_BYTES>, has_others: bool) {
         let (io, decode) = (self.io_threads, self.decode_threads);
         match self.is_threadless() {
             true => write!(text, "no threads, {decode} of yours work at a time: "),
             false => write!(text, "io {io}, decode {decode} threads: "),
         }
-        let (least, words, ranks) = self.allotted.least();
+        let (least, limit, ranks) = self.allotted.least();
         if self.config.n_decode_threads > 0 {
             text.push_str("n_decode_threads is set");
         } else {
-            write!(text, "{least} CPUs {words}");
+            write!(text, "{least} CPUs {limit}");
             if ranks > 1 {
                 write!(text, " for {ranks} ranks");
             }
@@ -92,14 +149,12 @@ impl Settings {
         let mut separator = " (";
         let is_set = self.config.n_decode_threads > 0;
         for (count, other) in self.allotted.limits() {
-            if count != u32::MAX && (is_set || other != words) {
+            if has_others && count != u32::MAX && (is_set || other != limit) {
                 write!(text, "{separator}{count} {other}");
                 separator = ", ";
             }
         }
         text.push_str(if separator == ", " { ")" } else { "" });
-        // NUMA placement is appended here, once it is built.
-        text
     }
 }
 
@@ -110,8 +165,7 @@ mod tests {
     use crate::setup::config::{Config, THREADS_PUMP};
     use crate::setup::settings::settings_from_config;
 
-    const MACHINE: Allotted =
-        Allotted { quota: u32::MAX, mask: 64, is_given: false, online: 64, ranks: 1 };
+    const MACHINE: Allotted = Allotted { online: 64, ..Allotted::of(64) };
 
     #[test]
     fn the_least_of_quota_mask_and_cpus_online_is_divided_by_ranks() {
@@ -129,6 +183,10 @@ mod tests {
             (6, Allotted { mask: 6, is_given: true, ranks: 8, ..MACHINE }),
             (2, Allotted { mask: 6, is_given: true, ranks: 8, quota: 16, ..MACHINE }),
             (1, Allotted::of(u32::MAX)),
+            (32, Allotted { node_cpus: 32, ..MACHINE }),
+            (32, Allotted { node_cpus: 32, ranks: 2, ..MACHINE }),
+            (8, Allotted { node_cpus: 32, ranks: 8, ..MACHINE }),
+            (4, Allotted { node_cpus: 4, mask: 6, is_given: true, ..MACHINE }),
         ] {
             assert_eq!(allotted.cpus(), cpus, "{allotted:?}");
         }
@@ -140,7 +198,7 @@ mod tests {
         config.sample_shape[0] = 64;
         let text = |config: &Config, allotted: Allotted| {
             let settings = settings_from_config(config, &allotted, &mut Why::new()).unwrap();
-            std::string::String::from(settings.placement().as_str())
+            std::string::String::from(settings.placement("").as_str())
         };
         let quota = Allotted { quota: 2, mask: 8, ..MACHINE };
         let expected = "io 4, decode 2 threads: 2 CPUs of quota (8 in the mask, 64 online)";
@@ -154,5 +212,28 @@ mod tests {
         let pump = Config { thread_mode: THREADS_PUMP, ..config };
         let expected = "no threads, 5 of yours work at a time: 5 CPUs in the mask";
         assert_eq!(text(&pump, Allotted::of(5)), expected);
+        let expected = "io 4, decode 6 threads: 6 CPUs on NUMA node 1 (64 in the mask, 64 online)";
+        assert_eq!(text(&config, Allotted { node: 1, node_cpus: 6, ..MACHINE }), expected);
+    }
+
+    #[test]
+    fn words_about_nodes_have_room_next_to_the_longest_reason() {
+        let mut config = Config { sample_rank: 1, n_io_threads: 1024, ..Config::default() };
+        config.sample_shape[0] = 64;
+        let mut settings =
+            settings_from_config(&config, &Allotted::of(8192), &mut Why::new()).unwrap();
+        settings.allotted = Allotted {
+            quota: 8191,
+            online: 8190,
+            ranks: 1024,
+            node: 1023,
+            node_cpus: 8189,
+            ..Allotted::of(8192)
+        };
+        settings.decode_threads = 1;
+        let numa = "x".repeat(127);
+        let text = settings.placement(&numa);
+        assert!(!text.is_cut() && text.as_str().ends_with(&std::format!("; {numa}")));
+        assert!(settings.placement("x").as_str().contains("(8192 in the mask"));
     }
 }

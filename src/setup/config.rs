@@ -52,7 +52,7 @@ pub const PAD_CONSTANT: u32 = 1;
 pub const PAD_EDGE: u32 = 2;
 /// `pad_mode`: outside mirrors, the edge not repeated.
 pub const PAD_REFLECT: u32 = 3;
-/// `enable_gds`, `numa_strategy`: decide at open. Not built yet.
+/// `enable_gds`, which is not built yet, and `numa_strategy`: decide at open.
 pub const AUTO: u32 = 0;
 /// `enable_gds`: no GPUDirect Storage.
 pub const GDS_OFF: u32 = 1;
@@ -66,7 +66,7 @@ pub const DECODE_OFF: u32 = 1;
 pub const DECODE_ON: u32 = 2;
 /// `numa_strategy`: the system places memory and threads.
 pub const NUMA_OFF: u32 = 1;
-/// `numa_strategy`: memory and threads go to `numa_node`. Not built yet.
+/// `numa_strategy`: memory and threads are on `numa_node`.
 pub const NUMA_PIN: u32 = 2;
 /// `on_consumer_lost`: the stream ends for all.
 pub const LOST_FAIL: u32 = 0;
@@ -243,7 +243,7 @@ macro_rules! config_table {
         /// Largest read that neighbouring reads are merged to; a single chunk may be larger.
         max_read_op_bytes: u64 = 4 << 20, [1, u32::MAX] => Bytes "largest merged read";
         /// Waves that are staged at a time. On a device these are pinned slabs, which come from
-        /// the NUMA node of the thread that calls open.
+        /// the NUMA node of the thread that calls open, or that of numa_strategy.
         host_buffer_waves: u32 = 4, [2, 64] => Count "waves staged at a time";
         /// Chunks in a wave.
         max_chunks_per_wave: u32 = 512, [1, 65535] => Count "chunks in a wave";
@@ -303,10 +303,14 @@ macro_rules! config_table {
             => Time "longest wait for a batch: 500ms, 30s; plain numbers are ns";
         /// `GDS_`: GPUDirect Storage. Not built yet.
         enable_gds: u32 = GDS_OFF, [0, GDS_ON] => Choice GDS "GPUDirect Storage; not built yet";
-        /// `NUMA_`: placement of memory and threads. Not built yet.
-        numa_strategy: u32 = NUMA_OFF, [0, NUMA_PIN] => Choice NUMA "NUMA placement; not built yet";
-        /// NUMA node; -1 = none. Not built yet.
-        numa_node: i32 = -1, {unbuilt} => Signed "NUMA node; -1 = none; not built yet";
+        /// `NUMA_`: the NUMA node of memory and threads. Memory prefers the node: if it is full,
+        /// others give theirs. wavetrain's threads run on those CPUs of the node that are in cpus,
+        /// or in the mask of the thread that opens, and are derived for them. Your memory and your
+        /// threads stay as they are. placement_text has what was placed, and why not.
+        numa_strategy: u32 = NUMA_OFF, [0, NUMA_PIN]
+            => Choice NUMA "the NUMA node of memory and threads";
+        /// The node for PIN, INVALID at open if it is not there or has no memory; else -1.
+        numa_node: i32 = -1 => Signed "NUMA node for --numa-strategy pin";
         /// `LOG_`: the least severe level that is logged.
         log_level: u32 = LOG_WARN, [0, LOG_OFF] => Choice LEVELS "least severe level logged";
         /// 1: log lines go to the hook alone; 0: to stderr too.

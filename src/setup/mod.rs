@@ -9,5 +9,6 @@ pub mod cpu_table;
 pub mod field_table;
 pub mod fields;
 pub mod geometry;
+pub mod numa;
 pub mod settings;
 pub mod share;

@@ -22,6 +22,7 @@ use crate::setup::backend;
 use crate::setup::config::{self, Config, FieldTable, Hook, check_latency, range};
 use crate::setup::counts::lookahead_samples;
 use crate::setup::fields::{Fields, fields_from_config};
+use crate::setup::numa::check_numa;
 use crate::setup::share::{Part, Share};
 
 /// CPUs that do not decode if batches are made on a device and the config does not say.
@@ -201,6 +202,7 @@ fn check(config: &Config, why: &mut Why) -> Result<(), Status> {
     })?;
     check_hooks(config, why)?;
     check_built(config, why)?;
+    check_numa(config, why)?;
     let is_alone = config.max_resample_bytes > 0 && config.augment == 0;
     refuse(is_alone, "max_resample_bytes is for boxes with a map: set augment to 1", why)?;
     let is_asked = config.device_decode == config::DECODE_ON;
@@ -265,8 +267,6 @@ fn check_built(config: &Config, why: &mut Why) -> Result<(), Status> {
     let asked = [
         ("enable_gds = auto", c.enable_gds == config::AUTO),
         ("enable_gds = on", c.enable_gds == config::GDS_ON),
-        ("numa_strategy = auto", c.numa_strategy == config::AUTO),
-        ("numa_strategy = pin", c.numa_strategy == config::NUMA_PIN),
         ("store.read_tail", c.store.read_tail.is_some()),
         ("store.read_version", c.store.read_version.is_some()),
         ("store.read_version_async", c.store.read_version_async.is_some()),
@@ -449,7 +449,7 @@ impl Settings {
         self.cpus().saturating_sub(others).clamp(1, THREADS_MAX)
     }
 
-    fn derive_threads(&mut self) {
+    pub(super) fn derive_threads(&mut self) {
         if self.config.n_decode_threads == 0 {
             self.decode_threads = self.wished_threads();
         }

@@ -42,9 +42,7 @@ fn an_unbuilt_feature_is_refused_by_name() {
     for (words, wrong) in [
         ("enable_gds = auto", Config { enable_gds: config::AUTO, ..config() }),
         ("enable_gds = on", Config { enable_gds: config::GDS_ON, ..config() }),
-        ("numa_strategy = auto", Config { numa_strategy: config::AUTO, ..config() }),
-        ("numa_strategy = pin", Config { numa_strategy: config::NUMA_PIN, ..config() }),
-        ("numa_node", Config { numa_node: 0, ..config() }),
+        ("saturate", Config { saturate: 1, ..config() }),
     ] {
         let (status, text) = refused(&wrong);
         assert_eq!(status, Status::Unsupported, "{words}");

@@ -49,6 +49,7 @@ use crate::intake::arrays::Arrays;
 use crate::intake::edges::EdgeTable;
 use crate::intake::parts::PartTable;
 use crate::intake::queue::Queue;
+use crate::os::Errno;
 use crate::os::profiler::At;
 use crate::read::{FileTable, FolderTable, PageCache, Requests, Windows};
 use crate::setup::geometry::Geometry;
@@ -146,6 +147,8 @@ pub struct Threads {
     pub stack_left: Option<u64>,
     /// A CPU of the config that a thread was not let onto.
     pub cpu_refused: Option<u32>,
+    /// Why one could not be kept to the CPUs of its NUMA node.
+    pub unkept: Option<Errno>,
 }
 
 /// See the module.

@@ -16,6 +16,7 @@ use crate::batch::exports::Deleters;
 use crate::cuda::HAS_DEVICES;
 use crate::engine::Engine;
 use crate::engine::attach::{Attached, attach, end_attached};
+use crate::engine::numa::Numa;
 use crate::engine::open::{self, Handle, Opened};
 use crate::fail;
 use crate::jobs::tensors;
@@ -273,13 +274,13 @@ fn open_settings(
     };
     let place = &PLACES[number];
     let handle = Handle { token, job: host_job };
-    let mut opened = open::open(os, settings, handle, attached, why);
+    let mut opened = open_placed(os, settings, handle, attached, why);
     if HAS_DEVICES
         && let Err(status) = opened
         && settings.take_the_host((status, why), open::floor)
     {
         why.clear();
-        opened = open::open(os, settings, handle, None, why);
+        opened = open_placed(os, settings, handle, None, why);
     }
     let opened = opened.inspect_err(|_| place.state.store(FREE, SeqCst))?;
     let shared = opened.loader.shared;
@@ -292,6 +293,24 @@ fn open_settings(
     place.inner.store(0, SeqCst);
     place.state.store(OPEN, SeqCst);
     Ok(token)
+}
+
+/// Opens on the NUMA node of the settings, with no more derived threads than that has CPUs.
+#[inline(never)] // for device and host
+fn open_placed(
+    os: &'static Os,
+    settings: &mut Settings,
+    handle: Handle,
+    attached: Option<Paged<Attached>>,
+    why: &mut Why,
+) -> Result<Opened, Status> {
+    let mut numa = Numa::OFF;
+    if let Err(status) = numa.find(os, settings, why) {
+        attached.iter().for_each(|attached| end_attached(os, attached));
+        return Err(status);
+    }
+    settings.keep_to(numa.cpu_count(), open::floor);
+    open::open(os, settings, handle, attached, &mut numa, why)
 }
 
 /// Closes; on failure the status and the number of batches that are held.

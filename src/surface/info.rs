@@ -92,6 +92,7 @@ fn allotted(os: &Os, config: &Config, why: &mut Why) -> Result<Allotted, Status>
         online: count(online),
         // An owner decodes for all ranks.
         ranks: if config.share_consumers > 0 { 1 } else { ranks(os) },
+        ..Allotted::of(u32::MAX)
     })
 }
 

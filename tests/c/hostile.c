@@ -207,9 +207,11 @@ static void check_config(void) {
     REFUSED(max_chunk_uncompressed_bytes, UINT64_MAX, WAVETRAIN_INVALID);
     REFUSED(max_read_op_bytes, 0, WAVETRAIN_INVALID);
     REFUSED(max_host_memory_bytes, 1, WAVETRAIN_BUDGET);
-    /* Not built yet, so not silently ignored. */
     REFUSED(chunk_cache_bytes, 1, WAVETRAIN_INVALID);
-    REFUSED(numa_node, 0, WAVETRAIN_UNSUPPORTED);
+    /* Not built yet, so not silently ignored. */
+    REFUSED(enable_gds, WAVETRAIN_GDS_ON, WAVETRAIN_UNSUPPORTED);
+    REFUSED(numa_node, 0, WAVETRAIN_INVALID);
+    REFUSED(numa_strategy, WAVETRAIN_NUMA_PIN, WAVETRAIN_INVALID);
     REFUSED(device, 0, WAVETRAIN_INVALID); /* of the host */
     REFUSED(consumer_stream, scratch, WAVETRAIN_INVALID);
     REFUSED(cuda_driver, "", WAVETRAIN_INVALID);

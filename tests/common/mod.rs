@@ -35,4 +35,5 @@ pub mod samples;
 pub mod store;
 pub mod surface;
 pub mod synth;
+pub mod two_nodes;
 pub mod workers;

@@ -83,7 +83,7 @@ static void limits_of_config_and_machine_have_their_classes() {
     CHECK(std::string(budget.stage()) == "memory_need");
     thrown_by<wavetrain::Unsupported>([] {
         config settings = cube_settings();
-        settings.numa_strategy = WAVETRAIN_NUMA_PIN;
+        settings.enable_gds = WAVETRAIN_GDS_ON;
         Pipeline pipeline(settings);
     });
     struct nothing {

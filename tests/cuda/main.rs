@@ -15,6 +15,7 @@ mod lent_units;
 mod loans;
 mod mapped;
 mod named;
+mod numa;
 mod pipeline;
 mod release;
 mod shared;

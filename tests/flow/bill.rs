@@ -428,12 +428,9 @@ unsafe extern "C" fn never_list(
 #[test]
 fn every_field_of_an_unbuilt_feature_is_refused_by_its_name() {
     type Change = fn(&mut Config);
-    let changes: [(&str, Change); 14] = [
+    let changes: [(&str, Change); 11] = [
         ("enable_gds", |c| c.enable_gds = wavetrain::config::AUTO),
         ("enable_gds", |c| c.enable_gds = wavetrain::config::GDS_ON),
-        ("numa_strategy", |c| c.numa_strategy = wavetrain::config::AUTO),
-        ("numa_strategy", |c| c.numa_strategy = wavetrain::config::NUMA_PIN),
-        ("numa_node", |c| c.numa_node = 0),
         ("store.read_tail", |c| c.store.read_tail = Some(never_read_tail)),
         ("store.read_version", |c| c.store.read_version = Some(never_read_version)),
         ("store.read_version_async", |c| c.store.read_version_async = Some(never_begin_read)),

@@ -23,6 +23,7 @@ mod lend;
 mod life;
 mod limits;
 mod mapped;
+mod numa;
 mod once_more;
 mod os_seam;
 mod plan;

@@ -409,9 +409,10 @@ def test_defaults_are_those_of_the_library():
     default = _native.Config()
     library().wavetrain_config_default(ctypes.byref(default), ctypes.sizeof(default))
     ours = made()
-    # The package looks for a device, and Python takes more stack.
-    intended = {"sample_rank", "sample_shape", "backend", "hook_stack_bytes"}
+    # The package looks for a device, and for its node, and Python takes more stack.
+    intended = {"sample_rank", "sample_shape", "backend", "hook_stack_bytes", "numa_strategy"}
     assert ours.backend == _native.BACKEND_AUTO
+    assert (ours.numa_strategy, ours.numa_node) == (_native.NUMA_AUTO, -1)
     for name, kind in _native.Config._fields_:
         if name in intended or issubclass(kind, ctypes.Structure):
             continue

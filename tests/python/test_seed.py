@@ -10,6 +10,7 @@ import inspect
 import logging
 import re
 import types
+from pathlib import Path
 
 import numpy
 import pytest
@@ -83,7 +84,7 @@ FIELDS = {
     "device": None,
     "pop_timeout_s": 30.0,
     "enable_gds": False,
-    "numa_strategy": damacy.NumaStrategy.DISABLED,
+    "numa_strategy": damacy.NumaStrategy.AUTO,
     "numa_node": -1,
     "metadata_latency": None,
 }
@@ -232,8 +233,6 @@ def test_a_config_is_refused_by_its_own_check():
     "changes",
     [
         {"enable_gds": True},
-        {"numa_strategy": damacy.NumaStrategy.AUTO},
-        {"numa_strategy": damacy.NumaStrategy.PIN_TO, "numa_node": 0},
     ],
 )
 def test_what_is_not_built_yet_is_refused_by_name(changes):
@@ -418,3 +417,21 @@ def test_a_name_that_the_package_has_not_is_refused_with_the_one_that_has_it():
 def test_signatures_are_those_that_were_written():
     assert "samples_per_batch" in inspect.signature(damacy.Config).parameters
     assert list(inspect.signature(damacy.Pipeline).parameters) == ["config", "files", "fit"]
+
+
+def test_a_node_is_found_by_itself_or_named(cfg):
+    """AUTO is the default, as in the reference; a node that is not there is refused by name."""
+    auto = damacy.Config(
+        samples_per_batch=8, sample_shape=(EDGE,) * 3, max_gpu_memory_bytes=1 << 30
+    )
+    assert (auto.numa_strategy, auto.numa_node) == (damacy.NumaStrategy.AUTO, -1)
+    with damacy.Pipeline(cfg):
+        pass
+    online = Path("/sys/devices/system/node/online")
+    if not online.exists():
+        pytest.skip("this system has no list of nodes")
+    pinned = {**FIELDS, "numa_strategy": "pin_to"}
+    with damacy.Pipeline(damacy.Config(**{**pinned, "numa_node": int(online.read_text()[0])})):
+        pass
+    with pytest.raises(damacy.InvalidArgument, match="numa_node = 1023 is not there"):
+        damacy.Pipeline(damacy.Config(**{**pinned, "numa_node": 1023}))
