@@ -821,7 +821,9 @@ typedef struct wavetrain_stats_view {
                                         CPU; 0 on the host */
     wavetrain_metric decode_gap;     /* of a worker, from the end of a decode to the next one's
                                         beginning, since the wave of that may be read, if it did
-                                        not sleep meanwhile; of your threads, inside a job alone */
+                                        not sleep meanwhile; of your threads, inside a job alone.
+                                        Of the stream that decodes on a device, likewise, since
+                                        the copy of the next wave began */
     wavetrain_metric assemble;       /* chunks cast into batches; in: source, out: batch bytes */
     wavetrain_metric bind_wait;      /* waves, from when they may be read to the first decode */
     wavetrain_metric pop_wait;       /* pops that waited, whatever came of it */

@@ -42,6 +42,10 @@ use core::sync::atomic::AtomicU32;
 /// Waves that are in device memory at a time: one is filled while the other is worked on.
 pub const RESIDENT_WAVES: usize = 2;
 
+/// Decodings of resident waves whose events stand at a time: those of the waves that are there, and
+/// the one before, to which the gap is measured.
+pub(super) const DECODINGS: usize = RESIDENT_WAVES + 1;
+
 /// Most slabs, and most batch slots: the sets of both are bits of a u64.
 pub const SLABS_MAX: usize = 64;
 
@@ -249,7 +253,7 @@ pub struct DeviceEngine {
     pub(super) decoding: Stream,
     pub(super) post: Stream,
     pub(super) copies: ArrayVec<Pair, SLABS_MAX>,
-    pub(super) decodes: [Pair; RESIDENT_WAVES],
+    pub(super) decodes: [Pair; DECODINGS],
     pub(super) kernels: [Pair; RESIDENT_WAVES],
     pub(super) slots: ArrayVec<Slot, SLABS_MAX>,
     /// Those of slots that are not made yet.
@@ -321,9 +325,10 @@ impl DeviceEngine {
         self.is_done(self.copies[slab as usize][1])
     }
 
-    /// Whether the streams of a resident wave were decoded, as far as they can be.
-    pub fn is_decoded(&self, resident: u32) -> Result<bool, Fault> {
-        self.is_done(self.decodes[resident as usize][1])
+    /// Whether the streams of a resident wave were decoded, as far as they can be. `number` is that
+    /// of the decoding.
+    pub fn is_decoded(&self, number: u64) -> Result<bool, Fault> {
+        self.is_done(self.decoding_events(number)[1])
     }
 
     /// Whether the work on a resident wave has run, and went well.
@@ -348,9 +353,24 @@ impl DeviceEngine {
         self.elapsed_ns(self.kernels[resident as usize])
     }
 
-    /// Nanoseconds of the decoding of a resident wave that has run, likewise.
-    pub fn decode_ns(&self, resident: u32) -> u64 {
-        self.elapsed_ns(self.decodes[resident as usize])
+    /// Nanoseconds of a decoding that has run, likewise.
+    pub fn decode_ns(&self, number: u64) -> u64 {
+        self.elapsed_ns(self.decoding_events(number))
+    }
+
+    /// Nanoseconds from the end of the decoding before one that has run to its begin, likewise.
+    pub fn decode_gap_ns(&self, number: u64) -> u64 {
+        self.elapsed_ns([self.decoding_events(number - 1)[1], self.decoding_events(number)[0]])
+    }
+
+    /// Nanoseconds from the end of a decoding to the begin of the copy of a slab, which has run; 0
+    /// if it had begun before.
+    pub fn unstaged_ns(&self, number: u64, slab: u32) -> u64 {
+        self.elapsed_ns([self.decoding_events(number)[1], self.copies[slab as usize][0]])
+    }
+
+    pub(super) fn decoding_events(&self, number: u64) -> Pair {
+        self.decodes[(number % DECODINGS as u64) as usize]
     }
 
     pub(super) fn elapsed_ns(&self, [first, last]: Pair) -> u64 {

@@ -72,13 +72,14 @@ impl DeviceEngine {
     }
 
     /// Queues the decoding of the streams of a resident wave that was copied, with clear words.
-    pub fn decode(&self, submit: &Submit) -> Result<(), Fault> {
+    /// `number`: of it among all decodings.
+    pub fn decode(&self, submit: &Submit, number: u64) -> Result<(), Fault> {
         let Submit { resident, streams_at, streams, .. } = *submit;
         assert!(0 < streams && streams <= self.sizes.streams);
         let words = self.verdicts(resident).part(0, u64::from(streams) * size_of::<u32>() as u64);
         // SAFETY: the words are ours, and no kernel uses them while the resident wave is not done.
         unsafe { words.as_ptr().write_bytes(0, index(words.bytes())) };
-        let [begun, done] = self.decodes[resident as usize];
+        let [begun, done] = self.decoding_events(number);
         self.queue_event(begun, self.decoding)?;
         let all = Decode {
             wave: self.wave_address(resident),

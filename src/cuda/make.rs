@@ -10,7 +10,9 @@ use crate::base::status::{Status, Why};
 use crate::cuda::device::DeviceContext;
 use crate::cuda::digests::DigestRead;
 use crate::cuda::driver::Driver;
-use crate::cuda::engine::{DeviceEngine, Fences, Pass, RESIDENT_WAVES, Sizes, Slot, Submit};
+use crate::cuda::engine::{
+    DECODINGS, DeviceEngine, Fences, Pass, RESIDENT_WAVES, Sizes, Slot, Submit,
+};
 use crate::cuda::fault::{Fault, check};
 use crate::cuda::handles::{
     DevicePointer, EVENT_DEFAULT, EVENT_DISABLE_TIMING, Event, Function, MEM_HOST_DEVICE_MAP,
@@ -79,7 +81,7 @@ impl DeviceEngine {
             decoding: Stream::NULL,
             post: Stream::NULL,
             copies: ArrayVec::new(),
-            decodes: [[Event::NULL; 2]; RESIDENT_WAVES],
+            decodes: [[Event::NULL; 2]; DECODINGS],
             kernels: [[Event::NULL; 2]; RESIDENT_WAVES],
             slots: ArrayVec::new(),
             fences,
@@ -219,7 +221,7 @@ impl DeviceEngine {
             self.copy(&submit)?;
             self.drain(false)?;
             if self.sizes.streams > 0 {
-                self.decode(&submit)?;
+                self.decode(&submit, resident.into())?;
             }
             self.assemble(&submit)?;
         }
@@ -246,8 +248,8 @@ impl DeviceEngine {
         self.copy_ns(0);
         for resident in 0..RESIDENT_WAVES as u32 {
             if self.sizes.streams > 0 {
-                self.decode_ns(resident);
-                if !self.is_decoded(resident)? || self.verdict(resident, 0) == 0 {
+                self.decode_ns(resident.into());
+                if !self.is_decoded(resident.into())? || self.verdict(resident, 0) == 0 {
                     return Err(Fault::Silent);
                 }
             }

@@ -63,14 +63,27 @@ impl WavePhase {
     }
 }
 
+/// The decoding of a resident wave.
+#[derive(Clone, Copy, Default)]
+pub struct Decoding {
+    /// Bytes of its streams, and bytes that they become.
+    pub bytes: (u64, u64),
+    /// Its number among all, from 1.
+    pub number: u64,
+    /// Time from the end of the one before to the copy of this wave.
+    pub unstaged_ns: u64,
+}
+
 /// The state of the device that the lock guards.
 pub struct DeviceState {
     /// Slabs and resident waves.
     pub slabs: Slabs,
     /// Bytes of data of each resident wave, and bytes that it becomes.
     pub wave_bytes: [(u64, u64); RESIDENT_WAVES],
-    /// Bytes of the streams of each, and bytes that they become.
-    pub decoding: [(u64, u64); RESIDENT_WAVES],
+    /// The decoding of each.
+    pub decoding: [Decoding; RESIDENT_WAVES],
+    /// Resident waves that were queued for decoding.
+    pub decodings: u64,
     /// How far each of them is, and what was submitted.
     pub waves: [(WavePhase, Submit); RESIDENT_WAVES],
     /// Chunks that were refused, by slot of their array.
@@ -113,7 +126,8 @@ impl DeviceState {
         let mut state = DeviceState {
             slabs: Slabs::none(),
             wave_bytes: [(0, 0); RESIDENT_WAVES],
-            decoding: [(0, 0); RESIDENT_WAVES],
+            decoding: [Decoding::default(); RESIDENT_WAVES],
+            decodings: 0,
             waves: [(WavePhase::Idle, Submit::NOTHING); RESIDENT_WAVES],
             refusals: &[],
             lent_bytes: &mut [],

@@ -344,7 +344,18 @@ impl Shared {
     /// The same of one that took `ns` on a device, which is known to be over now.
     pub fn observe_device(&self, stage: Stage, ns: u64, (input, output): (u64, u64), at: At) {
         self.stats.stage(stage).observe(ns, input, output);
-        let begin_ns = (self.os.now_ns)().saturating_sub(ns);
+        self.keep_device(stage, (0, ns), output, at);
+    }
+
+    /// Counts the gap before a decoding by the device, which took so long and has just ended.
+    pub fn observe_decode_gap(&self, ns: u64, decode_ns: u64, at: At) {
+        self.stats.decode_gap.observe(ns, 0, 0);
+        self.keep_device(Stage::DecodeGap, (decode_ns, ns), 0, at);
+    }
+
+    /// Keeps an event of the device that ended so long ago.
+    fn keep_device(&self, stage: Stage, (ago_ns, ns): (u64, u64), output: u64, at: At) {
+        let begin_ns = (self.os.now_ns)().saturating_sub(ago_ns.saturating_add(ns));
         self.profiler.keep(stage, (begin_ns, ns), output, at);
     }
 

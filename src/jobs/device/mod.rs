@@ -122,15 +122,24 @@ fn poll_copy(lock: &Lock, engine: &DeviceEngine, submit: &Submit) -> Result<bool
     let bytes = submit.limit - submit.first;
     let (ns, at) = (engine.copy_ns(submit.slab), At::NOWHERE.of_wave(submit.resident));
     lock.shared.observe_device(Stage::InputTransfer, ns, (bytes, bytes), at);
+    let number = lock.lock().device.decodings + 1;
+    // The slab is another wave's once it is free.
+    let has_gap = submit.streams > 0 && number > 1;
+    let unstaged_ns = if has_gap { engine.unstaged_ns(number - 1, submit.slab) } else { 0 };
     {
         let device = &mut lock.lock().device;
         device.slabs.copied(submit.slab);
         device.lacks_room = false;
+        if submit.streams > 0 {
+            device.decodings = number;
+            let decoding = &mut device.decoding[submit.resident as usize];
+            (decoding.number, decoding.unstaged_ns) = (number, unstaged_ns);
+        }
     }
     match submit.streams {
         0 => launch(lock, engine, submit),
         _ => {
-            engine.decode(submit)?;
+            engine.decode(submit, number)?;
             set_phase(lock, submit, WavePhase::Decoding);
             Ok(true)
         }
@@ -138,13 +147,16 @@ fn poll_copy(lock: &Lock, engine: &DeviceEngine, submit: &Submit) -> Result<bool
 }
 
 fn poll_decode(lock: &Lock, engine: &DeviceEngine, submit: &Submit) -> Result<bool, Fault> {
-    if !engine.is_decoded(submit.resident)? {
+    let decoding = lock.lock().device.decoding[submit.resident as usize];
+    if !engine.is_decoded(decoding.number)? {
         return Ok(false);
     }
-    let (input, output) = lock.lock().device.decoding[submit.resident as usize];
-    let ns = engine.decode_ns(submit.resident);
-    let at = At::NOWHERE.of_wave(submit.resident);
-    lock.shared.observe_device(Stage::DeviceDecode, ns, (input, output), at);
+    let (ns, at) = (engine.decode_ns(decoding.number), At::NOWHERE.of_wave(submit.resident));
+    lock.shared.observe_device(Stage::DeviceDecode, ns, decoding.bytes, at);
+    if decoding.number > 1 {
+        let whole_ns = engine.decode_gap_ns(decoding.number);
+        lock.shared.observe_decode_gap(whole_ns.saturating_sub(decoding.unstaged_ns), ns, at);
+    }
     launch(lock, engine, submit)
 }
 
@@ -249,7 +261,7 @@ fn submit(lock: &Lock, engine: &DeviceEngine, submission: &Submission) -> Result
     let lent_bytes = core::mem::take(&mut device.lent_bytes[index(u64::from(slab))]);
     let bytes = layout.data_bytes - first - sizes.0 + sizes.1 + lent_bytes;
     device.wave_bytes[index(u64::from(resident))] = (bytes, output_bytes);
-    device.decoding[index(u64::from(resident))] = sizes;
+    device.decoding[index(u64::from(resident))].bytes = sizes;
     Ok(())
 }
 

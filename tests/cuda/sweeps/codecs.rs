@@ -378,12 +378,17 @@ fn what_is_smaller_on_the_bus_is_decoded_on_the_device_to_the_bytes_of_the_array
     for (number, (codecs, encode)) in LABEL_CODECS.into_iter().enumerate() {
         let jobs = labels(&scratch, &number.to_string(), codecs, encode);
         let [off, auto, on] = each_way(&simulator, config(Dtype::F32, LABELS)).map(|config| {
-            let before = simulator.bus_bytes();
-            (figures(&config, &jobs), simulator.bus_bytes() - before)
+            let (before, begun) = (simulator.bus_bytes(), std::time::Instant::now());
+            (figures(&config, &jobs), simulator.bus_bytes() - before, begun.elapsed().as_nanos())
         });
         assert_eq!(sum(&on.0.chunks_redone) + sum(&auto.0.chunks_redone), 0, "{codecs}");
         assert_eq!(sum(&on.0.chunks_decoded), 0, "{codecs}");
         assert_eq!(sum(&on.0.chunks_decoded_on_device), off.0.decode.count, "{codecs}");
+        // No worker decodes, so that these gaps are those of the stream, one after another.
+        let (gaps, waves) = (&on.0.decode_gap, on.0.device_decode.count);
+        assert!(waves > 2);
+        assert_eq!(gaps.count, waves - 1, "{codecs}");
+        assert!(u128::from(gaps.ns + on.0.device_decode.ns) <= on.2, "{} ns", gaps.ns);
         assert_eq!(sum(&auto.0.chunks_decoded_on_device) > 0, number < GAINS, "{codecs}");
         assert!(on.0.device_decode.output_bytes > on.0.device_decode.input_bytes, "{codecs}");
         println!("{number}: bytes over the bus: off {}, auto {}, on {}", off.1, auto.1, on.1);
