@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::engine::calls::Popped;
 use crate::engine::hello::{ANSWER_BYTES, hello, status_in};
 use crate::engine::segments::{Handed, map};
-use crate::engine::ways_out::{starved_text, write_unattached};
+use crate::engine::ways_out::{starved_text, write_own, write_unattached};
 use crate::fail;
 use crate::os::memory::Paged;
 use crate::os::socket::{self, Descriptors, Peer};
@@ -173,6 +173,10 @@ fn find_owner(os: &Os, name: &str, deadline: u64, why: &mut Why) -> Result<(i32,
             matches!(errno, Errno(libc::ECONNREFUSED | libc::ENOENT | libc::EAGAIN | libc::EINTR));
         if !is_absent {
             return Err(fail!(why, Io, "attaching to \"{name}\": {errno}"));
+        }
+        if let Some(kind) = socket::other_at(name) {
+            let text = "not the socket of an owner: give the share_name that the owner has";
+            return Err(fail!(why, Invalid, "\"{name}\" is {kind}, {text}"));
         }
         if (os.now_ns)() >= deadline {
             let text = "start the owner, with this share_name and as this user, or wait longer";
@@ -339,6 +343,7 @@ impl Engine {
         let mut why = Why::new();
         let (number, process) = (attached.number, attached.owner.process);
         fail!(why, Starved, "the owner (process {process}) has no batch for consumer {number}");
+        write_own(&mut why, &self.lock.lock(), self.shared);
         let all = u64::MAX >> (u64::BITS - attached.count);
         write_unattached(&mut why, all & !attached.records.attached());
         why

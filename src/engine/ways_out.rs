@@ -227,6 +227,25 @@ fn write_held(why: &mut Why, state: &State, shared: &Shared) {
     write_longest_kept(why, state, shared);
 }
 
+/// Adds the slots that a consumer holds, which the owner may lack for its next batch.
+pub fn write_own(why: &mut Why, state: &State, shared: &Shared) {
+    let kept = state.slots.kept();
+    let memory = shared.sharing.samples().map_or(0, |samples| samples.bytes());
+    let slots = memory.checked_div(shared.settings.slot_bytes).unwrap_or(0);
+    if kept == 0 {
+        return;
+    }
+    write!(why, ", which holds {kept} of {slots} batch slots");
+    let exported = state.slots.in_state(SlotState::Exported);
+    if exported > 0 {
+        write!(why, ", {exported} of them by tensors");
+    }
+    let when = if u64::from(kept) < slots { "if the owner lacks slots, " } else { "" };
+    let or = if exported > 0 { ", or delete its tensors" } else { "" };
+    write!(why, ": {when}release a batch{or}");
+    write_longest_kept(why, state, shared);
+}
+
 /// Adds the batch that is held the longest.
 fn write_longest_kept(why: &mut Why, state: &State, shared: &Shared) {
     if let Some((batch, popped_ns)) = state.slots.longest_kept() {

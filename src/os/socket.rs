@@ -8,7 +8,7 @@
 
 use crate::base::cache::{hash_bytes, hash_words};
 use crate::base::text::Text;
-use crate::os::{Errno, FileStat, checked, close, stat_path, system_call};
+use crate::os::{Errno, FileKind, FileStat, checked, close, stat_path, system_call};
 use arrayvec::ArrayVec;
 use core::mem::{MaybeUninit, offset_of};
 use core::ptr;
@@ -76,6 +76,14 @@ impl Address {
         write!(name, "{:x}", hash_words(&[device, inode, hash_bytes(last.as_bytes())]));
         Ok(Address::of_user(name.as_str()))
     }
+}
+
+/// The kind of a thing that lies at a path and is not a socket; None of a name without '/'.
+pub fn other_at(name: &str) -> Option<FileKind> {
+    let mut path = Text::<128>::new();
+    path.push_str(name);
+    let found = name.contains('/').then(|| stat_path(path.as_bytes_nul()).ok())??;
+    (found.kind != FileKind::SOCKET).then_some(found.kind)
 }
 
 /// The user that this process acts as.

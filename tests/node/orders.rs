@@ -216,7 +216,10 @@ fn a_tensor_keeps_its_slot_after_the_release() {
         tensors.push(popped.dlpack().unwrap().unwrap());
     }
     thread::sleep(Duration::from_millis(20));
-    assert!(matches!(consumer.pop(0).unwrap(), Pop::Again(_)));
+    let Pop::Again(why) = consumer.pop(0).unwrap() else { panic!("a third slot") };
+    let fix =
+        "holds 2 of 2 batch slots, 2 of them by tensors: release a batch, or delete its tensors";
+    assert!(why.as_str().contains(fix), "{why}");
     let status = consumer.stats().unwrap().batches_held;
     assert_eq!(status, 2);
     for tensor in tensors {

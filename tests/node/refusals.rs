@@ -4,9 +4,11 @@
 use crate::common::alone::alone;
 use crate::common::drive::PATIENCE_NS;
 use crate::common::machine::read_of;
+use crate::common::surface::text_of;
 use crate::world::*;
 use std::ffi::CString;
 use std::time::{Duration, Instant};
+use wavetrain::abi::Error;
 use wavetrain::batch::exports::DlManagedTensorVersioned;
 use wavetrain::config::{
     BACKEND_AUTO, BACKEND_CUDA, Config, LOST_SKIP, SHARE_ALL, SHARE_ROUND, ShareName, THREADS_PUMP,
@@ -14,6 +16,7 @@ use wavetrain::config::{
 use wavetrain::loader::{Failure, Loader, Part, Pop, memory_need};
 use wavetrain::os::{Errno, Os, SYSTEM};
 use wavetrain::status::Status;
+use wavetrain::surface::c::node::wavetrain_attach;
 use wavetrain::surface::c::*;
 
 /// Status and text of a loader that did not open.
@@ -111,6 +114,56 @@ fn a_name_and_a_number_in_use_are_refused_with_the_process_that_has_them() {
         let (status, text) = refused(Loader::attach(name, 0, 20_000_000));
         assert!(status == Status::NotFound && text.contains(name), "{text}");
     }
+}
+
+#[test]
+fn a_path_where_something_else_lies_is_refused_at_once() {
+    let folder = std::env::temp_dir().join(own_name("no-socket"));
+    let file = folder.join("file");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(&file, "bytes").unwrap();
+    for (path, kind) in [(&folder, "a folder"), (&file, "a regular file")] {
+        let path = path.to_str().unwrap();
+        let (status, text) = refused(Loader::attach(path, 0, 5_000_000_000));
+        assert_eq!(status, Status::Invalid, "{text}");
+        assert!(text.contains(path) && text.contains(kind) && text.contains("owner"), "{text}");
+    }
+    // A file that is removed may be the place of a socket later.
+    std::fs::remove_dir_all(&folder).unwrap();
+    let (status, text) = refused(Loader::attach(file.to_str().unwrap(), 0, 20_000_000));
+    assert_eq!(status, Status::NotFound, "{text}");
+}
+
+#[test]
+fn a_name_that_is_not_utf_8_is_refused_by_its_own_name() {
+    let (mut loader, mut error) = (0, Error::EMPTY);
+    for (name, fix) in [(c"n\xff".as_ptr(), "share_name is not UTF-8"), (std::ptr::null(), "NULL")]
+    {
+        // SAFETY: the name has a NUL, and the others are writable.
+        let status = unsafe { wavetrain_attach(name, 0, 0, &mut loader, &mut error) };
+        let text = text_of(&error);
+        assert_eq!((status, loader), (Status::Invalid as i32, 0), "{text}");
+        assert!(text.contains(fix) && !text.contains("uri"), "{text}");
+    }
+}
+
+#[test]
+fn a_consumer_that_holds_all_slots_is_named_with_the_fix() {
+    let (cube, name) = (cube("holds"), own_name("holds"));
+    let config = Config { n_batch_slots: 2, ..config() };
+    let owner = Loader::open_shared(&config, &name, 1).unwrap();
+    let consumer = attach(&name, 0);
+    let mut held = Vec::new();
+    for (slots, fix) in [(1, "if the owner lacks slots, release"), (2, "slots: release a batch")] {
+        push(&owner, &cube, 0..SAMPLES as u64);
+        let Pop::Batch(batch) = consumer.pop(PATIENCE_NS).unwrap() else { panic!("no batch") };
+        held.push(batch);
+        let Pop::Again(why) = consumer.pop(0).unwrap() else { panic!("another batch") };
+        let holds = format!("for consumer 0, which holds {slots} of 2 batch slots");
+        assert!(why.as_str().contains(&holds) && why.as_str().contains(fix), "{why}");
+    }
+    drop(held);
+    [consumer, owner].into_iter().for_each(close);
 }
 
 #[test]

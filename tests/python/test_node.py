@@ -389,6 +389,34 @@ def test_attach_waits_for_the_name_and_no_longer_than_it_is_told(serve, attach):
     timer.join()
 
 
+def test_attach_to_a_path_where_something_else_lies_fails_at_once(tmp_path):
+    (tmp_path / "file").write_text("bytes")
+    for path, kind in ((tmp_path, "a folder"), (tmp_path / "file", "a regular file")):
+        with pytest.raises(wavetrain.InvalidArgument, match=f"{path}.* is {kind}, not the socket"):
+            wavetrain.attach(str(path), 0, timeout_s=5)
+
+
+def test_a_name_that_is_not_utf_8_is_refused_by_its_own_name(serve, attach):
+    with pytest.raises(ValueError, match=r"^share_name must be UTF-8"):
+        wavetrain.serve(settings(), "n\udcff", 1)
+    with pytest.raises(ValueError, match=r"^name must be UTF-8"):
+        wavetrain.attach("n\udcff", 0)
+
+
+def test_a_consumer_that_holds_all_slots_gets_the_fix(serve, attach):
+    owner, consumer = serve(1, n_batch_slots=2), attach(0, pop_timeout_s=0.1)
+    owner.push(rows(12))
+    held = [consumer.pop(), consumer.pop()]
+    with pytest.raises(wavetrain.PoolStarved, match="holds 2 of 2 batch slots: release a batch;"):
+        consumer.pop()
+    arrays = [batch.numpy() for batch in held]
+    for batch in held:
+        batch.release()
+    with pytest.raises(wavetrain.PoolStarved, match=r"2 of them by tensors: .*delete its tensors"):
+        consumer.pop()
+    del arrays
+
+
 def test_a_path_is_a_name_too(tmp_path):
     path = str(tmp_path / "socket")
     with wavetrain.serve(settings(), path, 1) as owner, wavetrain.attach(path, 0) as consumer:

@@ -36,8 +36,8 @@ use crate::surface::loader::forget_at;
 use core::ffi::{c_char, c_void};
 use core::{fmt, ptr};
 use structs::{
-    answer, read_config, read_sample, read_struct, scratch_from_c, string_from_c, struct_size,
-    told, write_error, write_struct,
+    answer, read_config, read_sample, read_struct, scratch_from_c, struct_size, told, uri_from_c,
+    write_error, write_struct,
 };
 
 // With the functions below: all that the header declares.
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn wavetrain_config_fit(
             if uris.is_null() && uri_count > 0 {
                 return Err(fail!(why, Invalid, "uris is NULL"));
             }
-            let uri = |at: usize, why: &mut Why| string_from_c(uris.add(at).read(), why);
+            let uri = |at: usize, why: &mut Why| uri_from_c(uris.add(at).read(), why);
             fit(fitted, (uri_count as usize, uri), scratch, why)?;
             write_fitted(config, fitted, why)
         })
@@ -395,7 +395,7 @@ pub unsafe extern "C" fn wavetrain_forget(loader: u64, uri: *const c_char) -> i3
             return forget_at(instance, None).map(|()| Status::Ok);
         }
         // SAFETY: it is not NULL, so it is NUL-terminated.
-        let uri = with_why(|why| unsafe { string_from_c(uri, why) })?;
+        let uri = with_why(|why| unsafe { uri_from_c(uri, why) })?;
         forget_at(instance, Some(uri)).map(|()| Status::Ok)
     })
 }
@@ -476,7 +476,7 @@ pub unsafe extern "C" fn wavetrain_array_info(
     // SAFETY: as the header says of each pointer.
     unsafe {
         answer(error, |why| {
-            let uri = string_from_c(uri, why)?;
+            let uri = uri_from_c(uri, why)?;
             let files = match files.is_null() {
                 true => FilesHook::NONE,
                 false => read_struct(files, FilesHook::NONE, "files", why)?,

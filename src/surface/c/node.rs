@@ -22,10 +22,10 @@ pub unsafe extern "C" fn wavetrain_attach(
     // SAFETY: as the header says of each pointer.
     unsafe {
         answer(error, |why| {
-            if loader.is_null() || share_name.is_null() {
-                return Err(fail!(why, Invalid, "loader or share_name is NULL"));
+            if loader.is_null() {
+                return Err(fail!(why, Invalid, "loader is NULL"));
             }
-            let name = string_from_c(share_name, why)?;
+            let name = string_from_c("share_name", share_name, why)?;
             loader.write(attach_token(&SYSTEM, (name, consumer), timeout_ns, why)?);
             Ok(())
         })

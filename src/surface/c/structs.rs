@@ -211,17 +211,30 @@ pub unsafe fn answer(error: *mut Error, call: impl FnOnce(&mut Why) -> Result<()
     }
 }
 
-/// A NUL-terminated string.
+/// A uri, NUL-terminated.
 ///
 /// # Safety
 /// `text` is NULL or NUL-terminated.
-pub unsafe fn string_from_c<'a>(text: *const c_char, why: &mut Why) -> Result<&'a str, Status> {
+pub unsafe fn uri_from_c<'a>(text: *const c_char, why: &mut Why) -> Result<&'a str, Status> {
+    // SAFETY: as above.
+    unsafe { string_from_c("a uri", text, why) }
+}
+
+/// A NUL-terminated string, with what it is.
+///
+/// # Safety
+/// `text` is NULL or NUL-terminated.
+pub unsafe fn string_from_c<'a>(
+    what: &str,
+    text: *const c_char,
+    why: &mut Why,
+) -> Result<&'a str, Status> {
     if text.is_null() {
-        return Err(fail!(why, Invalid, "a uri is NULL"));
+        return Err(fail!(why, Invalid, "{what} is NULL"));
     }
     // SAFETY: a text that is there ends with a NUL.
     let bytes = unsafe { CStr::from_ptr(text) };
-    bytes.to_str().map_err(|_| fail!(why, Invalid, "a uri is not UTF-8"))
+    bytes.to_str().map_err(|_| fail!(why, Invalid, "{what} is not UTF-8"))
 }
 
 /// The caller's scratch block.

@@ -5,7 +5,7 @@
 
 use super::affine::read_affine;
 use super::augment::read_augment;
-use super::structs::{is_size_of, read_sized, string_from_c, struct_size};
+use super::structs::{is_size_of, read_sized, struct_size, uri_from_c};
 use super::{in_instance, invalid};
 use crate::base::abi::{
     AFFINE_IS_ONE, AT_IS_ONE, AUGMENT_IS_ONE, BEGIN_IS_ONE, BOX_URI, BOX_VALUE, Grows,
@@ -92,7 +92,7 @@ unsafe fn fill_box(
             return Err(fail!(why, Invalid, "uris is NULL"));
         }
         // SAFETY: there are more uris than `which`, which the column checks, each with a NUL.
-        unsafe { string_from_c(source.uris.add(which).read_unaligned(), why) }
+        unsafe { uri_from_c(source.uris.add(which).read_unaligned(), why) }
     };
     column.fill(engine, (row, at), target, (source.n_uris as usize, uri), why)?;
     let row_of = |flag| if source.flags & flag != 0 { 0 } else { row };
