@@ -21,16 +21,18 @@
  *
  * LISTS. Each consumer gets one list of batches, WAVETRAIN_END, an error and WAVETRAIN_RESET, each
  * in its place, once. END is after the last batch that was flushed; the next pop waits for samples
- * that are pushed after it. RESET: the owner called wavetrain_reset, batches that were not popped
- * are dropped, and batch_id starts at 0 again. An error that ends the owner's stream is returned
- * again until a RESET.
+ * that are pushed after it. If several threads pop, each that waits at that moment gets END; a pop
+ * that begins later does not, unlike that of a loader that is not shared. RESET: the owner called
+ * wavetrain_reset, batches that were not popped are dropped, and batch_id starts at 0 again. An
+ * error that ends the owner's stream is returned again until a RESET.
  *
  * CALLS. On a consumer pop, batch_info, release, dlpack, stats, last_error and close are as ever;
  * push, flush, reset, pump, lend, read_into and forget are the owner's, and INVALID. A tensor keeps
- * its slot. With SHARE_ALL batches are read-only memory: a write ends the process, versioned DLPack
- * tensors have their flag, and wavetrain_dlpack_legacy, which has none, is UNSUPPORTED. The owner's
- * pop, unless share_owner is set, gives no batch. It is END once all consumers took all batches,
- * and until then AGAIN or STARVED, as a pop without a batch is. A forked child attaches anew.
+ * its slot. With SHARE_ALL batches are read-only memory: a write ends the process by SIGSEGV (copy
+ * before you write), versioned DLPack tensors have their flag, and wavetrain_dlpack_legacy, which
+ * has none, is UNSUPPORTED. The owner's pop, unless share_owner is set, gives no batch. It is END
+ * once all consumers took all batches, and until then AGAIN or STARVED, as a pop without a batch
+ * is. A forked child attaches anew.
  *
  * DEATH. A process that ends is known by its socket, at once, or by its process, if a child of its
  * keeps the socket. A consumer notices within a second that its owner closed or ended: it takes the

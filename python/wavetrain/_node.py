@@ -50,6 +50,7 @@ class List:
     def __init__(self) -> None:
         self.orphans: list[Batch] = []  # popped by a call that an interrupt ended
         self.unheard: list[int] = []  # and statuses that a list has once
+        self.ends = 0  # that were raised; one for all calls that waited for it
 
     def take(
         self,
@@ -64,10 +65,12 @@ class List:
         passes from one place to another by statements without a call."""
         deadline = math.inf if limit_s is None else time.monotonic() + limit_s
         batch, error, status = Batch(loader), new_error(), _native.OK
-        handle = ctypes.byref(batch.handle)
+        handle, ends = ctypes.byref(batch.handle), self.ends
         try:
             while True:
                 look()
+                if self.ends > ends:  # another thread took it between two waits of this one
+                    raise explained(failure("pop", _native.END, error))
                 if self.orphans:
                     batch = self.orphans[-1]
                     del self.orphans[-1]
@@ -84,7 +87,11 @@ class List:
                     return given(batch)
                 if status not in (_native.STARVED, _native.AGAIN) or left <= SLICE_S:
                     raise explained(failure("pop", status, error))
-        except (EndOfStream, StreamReset):
+        except EndOfStream:
+            if self.ends == ends:
+                self.ends = ends + 1
+            raise
+        except StreamReset:
             raise
         except BaseException:  # an interrupt after the call: the next pop gives the batch
             if batch.handle.value:
@@ -286,10 +293,10 @@ class Consumer(Opened):
         """The next batch of this consumer.
 
         EndOfStream after the last batch that was flushed, once: the next pop waits for batches that
-        are pushed after it. StreamReset if the owner called reset. An error of the owner's stream
-        is raised after all batches before it, and again until a reset. PoolStarved after
-        pop_timeout_s: a later pop gets the same batch. ShutdownError after the last batch of an
-        owner that is closed or has ended."""
+        are pushed after it. Each thread that waits in pop at that moment gets it. StreamReset if
+        the owner called reset. An error of the owner's stream is raised after all batches before
+        it, and again until a reset. PoolStarved after pop_timeout_s: a later pop gets the same
+        batch. ShutdownError after the last batch of an owner that is closed or has ended."""
         self._check_open()
         limit, look = self._limit_s, self._check_open
         return self._list.take(self._loader, limit, look, self._named, as_it_is)

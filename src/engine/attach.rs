@@ -28,7 +28,7 @@ use crate::setup::share::{Part, socket_name};
 pub use crate::state::attached::Attached;
 use crate::state::lock::Condition;
 use crate::state::{Life, State};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// How often a consumer looks for an owner that is not there yet.
 const RETRY_MS: i32 = 5;
@@ -254,7 +254,8 @@ impl Engine {
         Failure::of(Status::Invalid, text)
     }
 
-    /// The next entry of a consumer's list.
+    /// The next entry of a consumer's list. An end that another thread takes while this one waits
+    /// is returned here, too: both waited for the same samples.
     pub(super) fn pop_attached(
         &self,
         attached: &Attached,
@@ -262,11 +263,15 @@ impl Engine {
         timeout_ns: u64,
         has_waited: &mut bool,
     ) -> Result<Popped, Failure> {
+        let ends = attached.ends.load(SeqCst);
         loop {
             {
                 let mut state = self.lock.lock();
                 if state.life == Life::Closing {
                     return Err(Failure::shutdown());
+                }
+                if attached.has_ended(ends) {
+                    return Ok(Popped::End);
                 }
                 match attached.take() {
                     Some(What::Batch(batch)) => return self.receive(&mut state, &batch),
@@ -303,7 +308,7 @@ impl Engine {
             }
             *has_waited = true;
             self.lock.lock().waiters += 1;
-            attached.wait(self.shared.os, deadline);
+            attached.wait(self.shared.os, ends, deadline);
             let mut state = self.lock.lock();
             state.waiters -= 1;
             if state.life == Life::Closing && state.waiters == 0 {

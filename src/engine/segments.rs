@@ -248,6 +248,7 @@ pub fn map(
         name: SocketName::new(),
         registered: None,
         numbers: [const { AtomicU64::new(0) }; CONSUMERS_MAX],
+        ends: AtomicU64::new(0),
     };
     Ok((attached, facts))
 }

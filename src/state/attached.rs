@@ -49,6 +49,9 @@ pub struct Attached {
     pub registered: Option<Registered>,
     /// By slot: the number of the entry whose batch it has.
     pub numbers: [AtomicU64; CONSUMERS_MAX],
+    /// Ends that this process took from the list: written with the lock held. A pop that began
+    /// before the last of them, and waits, returns it as well.
+    pub ends: AtomicU64,
 }
 
 impl Attached {
@@ -72,8 +75,17 @@ impl Attached {
             if self.order == Order::First || !matches!(what, Some(What::Batch(_))) {
                 self.call();
             }
+            if what == Some(What::End) {
+                self.ends.fetch_add(1, SeqCst);
+                futex::wake(self.records.signal(self.number));
+            }
             return what;
         }
+    }
+
+    /// Whether this process has taken an end since there were so many.
+    pub fn has_ended(&self, ends: u64) -> bool {
+        self.ends.load(SeqCst) != ends
     }
 
     /// Gives the batch of a slot back.
@@ -103,12 +115,14 @@ impl Attached {
         self.records.is_closed() || ended || process
     }
 
-    /// Sleeps until the list has more, until the deadline, or for LOOK_NS: the first of these.
-    pub fn wait(&self, os: &Os, deadline_ns: u64) {
+    /// Sleeps until the list has more, until another thread takes an end after so many, until the
+    /// deadline, or for LOOK_NS: the first of these.
+    pub fn wait(&self, os: &Os, ends: u64, deadline_ns: u64) {
         let word = self.records.signal(self.number);
         let seen = word.load(SeqCst);
         self.page.set_waiting(true);
-        if self.page.next() >= self.records.tail(self.number) && !self.records.is_closed() {
+        let is_over = self.records.is_closed() || self.has_ended(ends);
+        if self.page.next() >= self.records.tail(self.number) && !is_over {
             if self.order == Order::First {
                 self.call();
             }

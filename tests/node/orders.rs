@@ -2,11 +2,14 @@
 
 use crate::common::drive::PATIENCE_NS;
 use crate::world::*;
+use std::cell::Cell;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 use wavetrain::config::{Config, SHARE_ALL, SHARE_FIRST, SHARE_ROUND};
 use wavetrain::loader::{Loader, Pop};
+use wavetrain::os::{Os, SYSTEM};
 
 fn tags_of(batch: u64) -> Vec<u64> {
     let first = batch * SAMPLES as u64;
@@ -114,6 +117,61 @@ fn batches_are_those_of_a_private_loader_digests_too() {
     }
     assert_eq!(next(&consumer), Got::End);
     [private, consumer, shared].into_iter().for_each(close);
+}
+
+thread_local! {
+    /// Looks of a thread at the clock; None in threads that do not count them.
+    static LOOKS: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// Threads that found no batch in their pop, and wait.
+static WAITING: AtomicU32 = AtomicU32::new(0);
+
+/// A system that counts such threads: pop looks at the clock as it begins, and once it found none.
+static COUNTED: Os = Os {
+    now_ns: || {
+        LOOKS.with(|looks| {
+            looks.set(looks.get().map(|count| count + 1));
+            WAITING.fetch_add(u32::from(looks.get() == Some(2)), SeqCst);
+        });
+        (SYSTEM.now_ns)()
+    },
+    ..SYSTEM
+};
+
+#[test]
+fn the_end_is_for_each_pop_that_waits_for_it_as_of_a_private_loader() {
+    const POPS: u32 = 4;
+    let (cube, name) = (cube("threads"), own_name("threads"));
+    let owner = owner(&name, SHARE_ROUND, 1);
+    let consumer = Loader::attach_on(&COUNTED, &name, 0, PATIENCE_NS).unwrap();
+    let private = Loader::open_on(&COUNTED, &config()).unwrap();
+    for (fills, takes) in [(&private, &private), (&owner, &consumer), (&owner, &consumer)] {
+        WAITING.store(0, SeqCst);
+        thread::scope(|scope| {
+            let pops = [(); POPS as usize].map(|()| {
+                scope.spawn(|| {
+                    LOOKS.set(Some(0));
+                    matches!(takes.pop(10_000_000_000).unwrap(), Pop::End)
+                })
+            });
+            while WAITING.load(SeqCst) < POPS {
+                thread::yield_now();
+            }
+            fills.flush().unwrap();
+            assert_eq!(pops.map(|pop| pop.join().unwrap()), [true; POPS as usize]);
+        });
+        // A pop that begins after that waits for the next samples.
+        let again = takes.pop(0).unwrap();
+        assert!(matches!(again, Pop::End) == std::ptr::eq(takes, &private));
+        push(fills, &cube, 0..4);
+        fills.flush().unwrap();
+        assert_eq!(epoch(takes).len(), 2);
+        push(fills, &cube, 0..1);
+        fills.reset().unwrap();
+        assert!(std::ptr::eq(takes, &private) || next(takes) == Got::Reset);
+    }
+    [private, consumer, owner].into_iter().for_each(close);
 }
 
 #[test]

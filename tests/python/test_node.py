@@ -316,6 +316,55 @@ def test_fields_have_their_names_types_and_shapes_in_consumers(name):
         assert number == 1
 
 
+def test_the_end_is_for_each_thread_that_waits_in_pop(serve, attach):
+    owner, consumer = serve(1), attach(0)
+    check, looks, found = consumer._check_open, [], []
+
+    def look():
+        check()
+        looks.append(threading.get_ident())
+
+    def take():
+        with pytest.raises(wavetrain.EndOfStream):
+            consumer.pop()
+        found.append("end")
+
+    consumer._check_open = look
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + 10
+    while any(looks.count(thread.ident) < 3 for thread in threads):  # in its second wait
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    owner.flush()
+    for thread in threads:
+        thread.join(10)
+    assert found == ["end"] * 4
+    owner.push(rows(8))
+    owner.flush()
+    assert taken(consumer) == [*range(8)]
+
+
+def test_a_pop_gets_an_end_that_another_thread_takes_between_two_of_its_waits(serve, attach):
+    owner, consumer = serve(1), attach(0, pop_timeout_s=5)
+    check, looks = consumer._check_open, []
+
+    def look():
+        check()
+        looks.append("look")
+        if len(looks) == 3:  # before the second wait
+            owner.flush()
+            with pytest.raises(wavetrain.EndOfStream):
+                consumer.pop()
+
+    consumer._check_open = look
+    with pytest.raises(wavetrain.EndOfStream):
+        consumer.pop()
+    owner.push(rows(4))
+    assert tags(consumer.pop()) == (0, 1, 2, 3)
+
+
 def test_a_reset_is_an_error_in_its_place_and_the_next_pop_gives_what_follows(serve, attach):
     owner = serve(2)
     consumers = [attach(number) for number in range(2)]
