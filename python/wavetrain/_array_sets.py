@@ -24,10 +24,11 @@ from typing import Any, NamedTuple, cast
 from wavetrain._arrays import SourceInfo
 from wavetrain._asked import END, Now
 from wavetrain._blocks import HEADER_BYTES, Block, Lease, Writer, type_of, value_of
-from wavetrain._border import real, short, whole
+from wavetrain._border import label, real, short, whole
 from wavetrain._config import Config, Dtype, Field
 from wavetrain._fed import Fed, Number
 from wavetrain._log import line
+from wavetrain._native import NAME_BYTES
 from wavetrain._orders import Place, Places
 from wavetrain._pipeline import Pipeline
 from wavetrain._sample import Box, Sample, whole_box
@@ -193,13 +194,17 @@ def layout_of_value(value: Any, name: str) -> Layout:
         dtype = each.dtype if isinstance(each, Fed) else type_of(each)
         if dtype is Dtype.RAW:
             raise TypeError(f"config must be given, with the fields: {name} has raw bytes")
+        if 0 in each.shape:
+            raise ValueError(f"{name}: an array must have elements (got the shape {each.shape})")
         return Part(of, dtype, tuple(each.shape))
 
     if not value and isinstance(value, (dict, tuple, list)):
         raise TypeError(f"{name} has no array")
     if isinstance(value, dict):
         named = cast("dict[Any, Any]", value)
-        parts = [part(str(of), each) for of, each in named.items()]
+        parts = [
+            part(label(f"a key of {name}", of, NAME_BYTES - 1), each) for of, each in named.items()
+        ]
         return Layout(dict, tuple(parts), name)
     if isinstance(value, (tuple, list)):
         items = cast("Sequence[Any]", value)

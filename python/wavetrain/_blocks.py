@@ -154,7 +154,7 @@ class Writer:
         """`depth` containers deep: by fields, and in a batch by samples."""
         if depth and isinstance(given, Mapping):
             named = cast("Mapping[Any, Any]", given)
-            return {name: self.put(each, depth - 1) for name, each in named.items()}
+            return {key(name): self.put(each, depth - 1) for name, each in named.items()}
         if depth and isinstance(given, (tuple, list)):
             made = [self.put(each, depth - 1) for each in cast("Any", given)]
             return tuple(made) if isinstance(given, tuple) else made
@@ -197,6 +197,12 @@ class Writer:
         offset, block = self.end, self.blocks[-1]
         self.end += aligned(size)
         return len(self.blocks) - 1, block.address + offset, offset
+
+
+def key(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"a key of a dict must be a str, the name of its field (got {short(name)})")
+    return name
 
 
 def product(extents: tuple[int, ...]) -> int:

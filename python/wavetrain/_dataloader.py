@@ -367,7 +367,9 @@ class DataLoader:
         changes = changes_of(map_uncompressed, prefetch)
         settings = settings_of(num_workers, worker_start, worker_timeout_s)
         config = self._learn_arrays(config, settings, prefetch)
-        if self._arrays is None and settings is not None:
+        # A data set of no samples may be one of arrays, which has 0 workers.
+        is_of_samples = self._arrays is None and settings is not None
+        if is_of_samples and (num_workers or self._first_places()[0]):
             changes["n_decode_threads"] = threads_of(num_workers)
         if has_recipes(self._transforms):
             self._asked.fused = Fused(self._transforms, self._first(config), config, self._files)

@@ -423,12 +423,49 @@ def test_a_sample_that_is_not_as_the_config_says_is_an_error_with_both(
 
 
 class Given(Pairs):
-    def __init__(self, value):
-        super().__init__(1)
+    def __init__(self, value, count=1):
+        super().__init__(count)
         self.value = value
 
     def __getitem__(self, index):
         return self.value
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({0: image(0)}, "a key of a dict must be a str, the name of its field (got 0)"),
+        ({(1, 2): image(0)}, "a key of a dict must be a str, the name of its field (got (1, 2))"),
+        ({"": image(0)}, "a key of dataset[0] must be 1 or more characters, none of them '/'"),
+        ({"a/b": image(0)}, "a key of dataset[0] must be 1 or more characters, none of them '/'"),
+        ({"a" * 64: image(0)}, "a key of dataset[0] must have <= 63 bytes (got 64)"),
+        (image(0)[:0], "dataset[0]: an array must have elements (got the shape (0, 5))"),
+        ((image(0), image(0)[:, :0]), "an array must have elements (got the shape (3, 0))"),
+    ],
+)
+def test_a_first_sample_that_has_no_fields_is_refused_with_the_reason(loader, workers, value, text):
+    with pytest.raises((RuntimeError, ValueError)) as caught:
+        loader(Given(value), num_workers=workers)
+    assert text in str(caught.value) and "dataset[0]" in str(caught.value)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_key_that_is_not_text_is_an_error_of_its_sample(loader, workers):
+    fields = [Field("a", (3, 5), "u8")]
+    settings = wavetrain.Config(samples_per_batch=1, fields=fields)
+    with pytest.raises(wavetrain.StorageError, match=r"a key of a dict must be a str.*got 7"):
+        next(iter(loader(Given({7: image(0)}), None, config=settings, num_workers=workers)))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_data_set_without_samples_needs_a_config_and_gives_no_batch(loader, workers):
+    fields = [Field("a", (3, 5), "u8")]
+    settings = wavetrain.Config(samples_per_batch=1, fields=fields)
+    for dataset in (Given(image(0), 0), [], numpy.zeros((0, 3, 5), "u1")):
+        with pytest.raises(ValueError, match="config must be given: there is no sample to tell"):
+            loader(dataset, num_workers=workers)
+        assert [*loader(dataset, None, config=settings, num_workers=workers)] == []
 
 
 def test_a_data_set_that_cannot_be_sent_is_refused_with_the_fix(loader):
