@@ -7,14 +7,17 @@
  * This process is the owner: it opens the loader and pushes. It starts itself once for each
  * consumer, as `node NAME K N`, which attaches by that name. Each prints how many samples it took
  * and the sum of their tags; the owner adds these up, so that a sample that is lost or comes twice
- * is an error.
+ * is an error. An owner that fails ends at once, and its consumers with it, which would wait for it
+ * otherwise.
  */
 #include "wavetrain.hpp"
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -43,15 +46,18 @@ int consume(const char *name, std::uint32_t number) {
     return 0;
 }
 
-/* Starts this program as a consumer; what it prints can be read. */
+/* Starts this program as a consumer, which ends with this process; its output can be read. */
 std::FILE *start(const char *program, const std::string &name, std::uint32_t number,
                  std::uint32_t world) {
     const std::string words[] = { std::to_string(number), std::to_string(world) };
     int ends[2];
     if (pipe(ends) != 0)
         return nullptr;
-    const pid_t child = fork(); /* nothing is open yet: there is no thread to be lost */
+    const pid_t owner = getpid(), child = fork(); /* nothing is open: no thread is lost */
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() != owner)
+            _exit(127); /* the owner ended before that */
         dup2(ends[1], STDOUT_FILENO);
         close(ends[0]), close(ends[1]);
         execl(program, program, name.c_str(), words[0].c_str(), words[1].c_str(), nullptr);
@@ -105,6 +111,8 @@ int main(int argc, char **argv) {
     for (std::uint32_t number = 0; number < world; number++)
         consumers.push_back(start(argv[0], name, number, world));
     int result = own(argv[1], name.c_str(), world);
+    if (result != 0)
+        return result;
     unsigned long count = 0, sum = 0;
     for (std::uint32_t number = 0; number < world; number++) {
         unsigned long more = 0, tags = 0;

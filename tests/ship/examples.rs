@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
 /// A number behind a word of a program's output.
 fn number_behind(output: &str, word: &str) -> f64 {
@@ -173,13 +174,19 @@ fn epochs_that_are_killed_again_and_again_give_the_batches_of_one_that_is_not() 
 // ---- node.cpp -----------------------------------------------------------------------------------
 
 #[test]
-fn the_processes_of_a_node_take_each_sample_once() {
+fn the_processes_of_a_node_take_each_sample_once_and_end_with_an_owner_that_fails() {
     let Some(program) = example("node", &[]) else { return };
     let output = run(&program, &[&cube("node-example"), "3"]);
     let lines: Vec<&str> = output.lines().collect();
     // 25 batches of 4, in turn.
     let consumers = ["consumer 0: 36 samples", "consumer 1: 32 samples", "consumer 2: 32 samples"];
     assert_eq!((&lines[..3], lines[3]), (&consumers[..], "100 samples, each once"));
+    // Consumers would wait for their owner for a minute; all of them have the pipe of this output.
+    let begin = Instant::now();
+    let failed = Command::new(&program).args(["/absent/array", "3"]).output().unwrap();
+    let text = String::from_utf8_lossy(&failed.stderr);
+    assert!(failed.status.code() == Some(1) && text.contains("/absent/array"), "{text}");
+    assert!(failed.stdout.is_empty() && begin.elapsed() < Duration::from_secs(30), "{failed:?}");
 }
 
 fn parsed(number: &str) -> u64 {
