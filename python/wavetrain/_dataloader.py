@@ -287,7 +287,8 @@ class DataLoader:
         the same deal. tail is "pad" unless given. All ranks make as many loaders in the same order,
         and leave a loop after as many batches. Local rank 0 waits for the others before its first
         batch. A failure of the data set or of a store ends the loader on all ranks: make another on
-        each. A batch whose transform failed is not given again. None: each loads its own.
+        each. A batch whose transform failed is not given again. The data set must return samples,
+        not arrays. None: each loads its own.
     files, fit: as Pipeline has them.
 
     Each iteration is an epoch; one that is left early is not gone on with. Its batches are those of

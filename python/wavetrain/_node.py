@@ -398,7 +398,8 @@ def serve(
         with the process that has it. Nothing is left of it, however a process ends.
     consumers: their number, up to 64.
     order: round: batch k is for consumer k modulo their number; first: the consumer that pops first
-        gets it; all: each batch is for all of them, in memory that they cannot write to.
+        gets it; all: each batch is for all of them, in memory that they cannot write to: a write of
+        torch, which does not know of such memory, ends the process by SIGSEGV: clone() first.
     owner: True: this process takes batches too, as consumer 0.
     on_lost: the effect of a consumer that ends without a close, closes while batches wait for it,
         or does not attach in attach_timeout_s. fail: the stream ends, for all, with ShutdownError.
