@@ -194,9 +194,9 @@
  * affinity mask of the thread that opens (or in cpus), of the CPU quotas of the cgroup and of all
  * that it lies in, each rounded up, and of the CPUs online. It is divided by the ranks of the node,
  * if LOCAL_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE, MV2_COMM_WORLD_LOCAL_SIZE or MPI_LOCALNRANKS
- * names their number, or SLURM_NTASKS_PER_NODE in a step of srun; CPUs that cpus names are for this
- * rank alone, and a loader with share_name works for all ranks. placement_text of the stats has the
- * number and the reason.
+ * names their number, or SLURM_STEP_TASKS_PER_NODE in a step of srun; CPUs that cpus names are for
+ * this rank alone, and a loader with share_name works for all ranks. placement_text of the stats
+ * has the number and the reason.
  * thread_mode = PUMP starts none: work happens on your thread, in wavetrain_pump and in pops and
  * pushes that wait. thread_mode = HOOK starts none: work happens in jobs that your own job system
  * runs (wavetrain_workers_hook), in wavetrain_pump, and in pops and pushes that wait; 128 KiB of
@@ -908,7 +908,8 @@ typedef struct wavetrain_stats_view {
     uint64_t metadata_backend_read_max_active; /* most that it worked on at a time */
     char limit_text[WAVETRAIN_SHORT_TEXT_BYTES]; /* what bounds the run since open or stats_reset,
                                        and the one setting to try next; empty before the fourth
-                                       batch, and if other processes pop */
+                                       batch. With shared batches that of the owner is about its
+                                       stages, that of a consumer about the owner */
     char placement_text[WAVETRAIN_SHORT_TEXT_BYTES]; /* how many threads there are, on which CPUs,
                                        and why; the log has it, too, at level INFO */
     uint64_t oldest_held_batch;     /* the batch that is held the longest, by you or by tensors: its

@@ -265,7 +265,8 @@ class DataLoader:
         none for them. For sums over a data set, as in evaluation, take "short", or leave them out.
     drop_last: True for tail="drop".
     transforms: a callable that takes the batch, or a list of them, each of which takes what the one
-        before returned; what the last one returns comes out. `lambda batch: batch.torch()` does.
+        before returned; what the last one returns comes out. `lambda batch: batch.torch()` does,
+        and `lambda batch: [field.torch() for field in batch]` for batches of several fields.
         A list with recipes of `wavetrain.augment` is one of filters instead, each of (xb, yb): the
         first field, and the others. The recipes in front run in the pipeline, from the first other
         callable on all run in Python, as `plan` says. If some run in Python, (xb, yb) come out,

@@ -397,13 +397,15 @@ def serve(
         path of a socket, for containers that share a folder. One that is in use is InvalidArgument,
         with the process that has it. Nothing is left of it, however a process ends.
     consumers: their number, up to 64.
-    order: round: batch k is for consumer k modulo their number; first: the consumer that pops first
-        gets it; all: each batch is for all of them, in memory that they cannot write to: a write of
-        torch, which does not know of such memory, ends the process by SIGSEGV: clone() first.
+    order: round: batch k, counted on over epochs, is for consumer k modulo their number; first: the
+        consumer that pops first gets it; all: each batch is for all of them, in memory that they
+        cannot write to: a write of torch, which does not know of such memory, ends the process by
+        SIGSEGV: clone() first.
     owner: True: this process takes batches too, as consumer 0.
     on_lost: the effect of a consumer that ends without a close, closes while batches wait for it,
         or does not attach in attach_timeout_s. fail: the stream ends, for all, with ShutdownError.
-        skip: its batches are dropped, and counted as stats().batches_lost.
+        skip: its batches are dropped, and counted as stats().batches_lost. With order first neither
+        happens: the next consumer gets those that wait, and those that it had popped are counted.
     files, fit: as Pipeline has them."""
     given: Any = config
     if not isinstance(given, Config):

@@ -299,8 +299,9 @@ def check_deal(order: Epoch, node: Node | None, state: Any) -> None:
     if node is None:
         mark(other)
     if found == other.order_hash:
-        was, fix = ("node=None", "with") if node else ("node=", "without")
+        was, fix = ("without", "with") if node else ("with", "without")
         raise ValueError(
-            f"the state is of a DataLoader with {was}, which deals the samples to ranks in another "
-            f"way than this one {fix} node: load it into one as it was saved from"
+            f"the state is of a DataLoader {was} node, which deals the samples to ranks in another "
+            f"way than this one {fix} node: load it into one as it was saved from (the only rank "
+            "of a node has none with node='auto', too)"
         )

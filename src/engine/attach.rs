@@ -27,6 +27,7 @@ use crate::setup::settings::{Settings, settings_from_config};
 use crate::setup::share::{Part, socket_name};
 pub use crate::state::attached::Attached;
 use crate::state::lock::Condition;
+use crate::state::waits::Lack;
 use crate::state::{Life, State};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -56,6 +57,10 @@ pub fn attach(
             break handed;
         }
         // The owner ended before it answered: another may take the name.
+        if (os.now_ns)() >= deadline {
+            let text = "has the name, and hangs up without an answer: is it an owner?";
+            return Err(fail!(why, NotFound, "a process {text} (\"{}\")", name.as_str()));
+        }
         socket::wait(&mut [], RETRY_MS);
     };
     let attached = map(os, &handed, number, why);
@@ -265,34 +270,8 @@ impl Engine {
     ) -> Result<Popped, Failure> {
         let ends = attached.ends.load(SeqCst);
         loop {
-            {
-                let mut state = self.lock.lock();
-                if state.life == Life::Closing {
-                    return Err(Failure::shutdown());
-                }
-                if attached.has_ended(ends) {
-                    return Ok(Popped::End);
-                }
-                match attached.take() {
-                    Some(What::Batch(batch)) => return self.receive(&mut state, &batch),
-                    Some(What::End) => return Ok(Popped::End),
-                    Some(What::Reset) => {
-                        state.sticky = None;
-                        return Ok(Popped::Reset);
-                    }
-                    Some(What::Error) => {
-                        let failure = attached.records.failure().unwrap_or_else(|| {
-                            let text = "the owner began anew";
-                            Failure::of(Status::Again, format_args!("{text}"))
-                        });
-                        state.sticky = Some(failure.clone());
-                        return Err(failure);
-                    }
-                    None => {}
-                }
-                if let Some(failure) = &state.sticky {
-                    return Err(failure.clone());
-                }
+            if let Some(popped) = self.take_entry(&mut self.lock.lock(), attached, ends) {
+                return popped;
             }
             let is_late = timeout_ns == 0 || (self.shared.os.now_ns)() >= deadline;
             if attached.is_owner_gone() {
@@ -307,7 +286,11 @@ impl Engine {
                 return Ok(if timeout_ns == 0 { Popped::Again(why) } else { Popped::Starved(why) });
             }
             *has_waited = true;
-            self.lock.lock().waiters += 1;
+            {
+                let state = &mut *self.lock.lock();
+                state.waiters += 1;
+                state.waits.begin((self.shared.os.now_ns)(), Lack::Work);
+            }
             attached.wait(self.shared.os, ends, deadline);
             let mut state = self.lock.lock();
             state.waiters -= 1;
@@ -315,6 +298,40 @@ impl Engine {
                 state.wakes.all(Condition::Idle);
             }
         }
+    }
+
+    /// The next entry, or the failure that is returned until a reset; None: there is nothing yet.
+    fn take_entry(
+        &self,
+        state: &mut State,
+        attached: &Attached,
+        ends: u64,
+    ) -> Option<Result<Popped, Failure>> {
+        if state.life == Life::Closing {
+            return Some(Err(Failure::shutdown()));
+        }
+        let now_ns = (self.shared.os.now_ns)();
+        state.waits.start(now_ns);
+        state.waits.end(now_ns);
+        if attached.has_ended(ends) {
+            return Some(Ok(Popped::End));
+        }
+        match attached.take() {
+            Some(What::Batch(batch)) => return Some(self.receive(state, &batch)),
+            Some(What::End) => return Some(Ok(Popped::End)),
+            Some(What::Reset) => {
+                state.sticky = None;
+                return Some(Ok(Popped::Reset));
+            }
+            Some(What::Error) => {
+                let failure = attached.records.failure();
+                state.sticky = Some(failure.unwrap_or_else(|| {
+                    Failure::of(Status::Again, format_args!("the owner began anew"))
+                }));
+            }
+            None => {}
+        }
+        state.sticky.clone().map(Err)
     }
 
     fn receive(&self, state: &mut State, batch: &Received) -> Result<Popped, Failure> {
@@ -329,7 +346,9 @@ impl Engine {
             state.sticky = Some(failure.clone());
             return Err(failure);
         }
-        let token = state.slots.receive(batch, (self.shared.os.now_ns)());
+        let now_ns = (self.shared.os.now_ns)();
+        let token = state.slots.receive(batch, now_ns);
+        state.waits.note_pop(now_ns);
         self.shared.stats.batches_emitted.fetch_add(1, Relaxed);
         Ok(Popped::Batch(token))
     }

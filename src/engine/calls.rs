@@ -167,9 +167,7 @@ impl Engine {
         state.is_flushed = false;
         state.want_plan(true);
         state.consumers.note_push();
-        if state.waits.began_ns == 0 {
-            state.waits.began_ns = (self.shared.os.now_ns)();
-        }
+        state.waits.start((self.shared.os.now_ns)());
         self.shared.stats.samples_pushed.fetch_add(1, Relaxed);
         state.wakes.work();
     }

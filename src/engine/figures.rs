@@ -9,7 +9,7 @@ use crate::base::trace::Trace;
 use crate::engine::Engine;
 use crate::engine::limits::Run;
 use crate::fail;
-use crate::setup::config::{BACKEND_CUDA, BACKEND_HOST, DECODE_OFF};
+use crate::setup::config::{BACKEND_CUDA, BACKEND_HOST, DECODE_OFF, THREADS_PUMP};
 use crate::state::consumers::Stage;
 use crate::state::waits::Waits;
 
@@ -73,16 +73,20 @@ impl Engine {
     fn write_limit(&self, stats: &mut Stats) {
         let settings = &self.shared.settings;
         let config = &settings.config;
+        let is_pumped = config.thread_mode == THREADS_PUMP;
         let run = Run {
             waits: self.lock.lock().waits,
             io_threads: settings.io_threads,
-            decode_threads: if settings.is_threadless() { 1 } else { settings.decode_threads },
+            // A thread that pumps works alone, however many may.
+            decode_threads: if is_pumped { 1 } else { settings.decode_threads },
+            is_on_device: settings.is_cuda(),
             cpus: settings.cpus(),
             slots: config.n_batch_slots,
             samples_per_batch: config.samples_per_batch,
             lookahead_samples: settings.lookahead_samples,
             sample_bytes: settings.slot_bytes / u64::from(config.samples_per_batch.max(1)),
             has_cache: config.chunk_cache_bytes > 0,
+            part: settings.share.part,
         };
         let text = run.limit(stats);
         write_text(&mut stats.limit_text, text.as_str());

@@ -8,11 +8,12 @@ use crate::base::abi::{Metric, Stats};
 use crate::base::limits::SHORT_TEXT_BYTES;
 use crate::base::text::Text;
 use crate::setup::counts::least_lookahead;
+use crate::setup::share::Part;
 use crate::state::waits::{Lack, Waits};
 
 /// Batches before which nothing is known: the first ones wait for whatever is cold.
 const BATCHES_LEAST: u64 = 4;
-/// Pops that wait for less are ahead of nobody: the caller is what bounds the run.
+/// Pops that wait for less do not bound the run: the caller does.
 const IDLE: u64 = 10;
 /// Threads that work for more are what bounds it.
 const BUSY: u64 = 60;
@@ -31,8 +32,10 @@ pub struct Run {
     pub waits: Waits,
     /// Threads that wait for storage; 0 if the loader has no threads.
     pub io_threads: u32,
-    /// Threads that decode.
+    /// Threads that decode: of the loader, or of its host, as many as work at a time.
     pub decode_threads: u32,
+    /// Whether batches are in memory of a device, which assembles them.
+    pub is_on_device: bool,
     /// CPUs of the loader.
     pub cpus: u32,
     /// Slots of batches.
@@ -45,6 +48,8 @@ pub struct Run {
     pub sample_bytes: u64,
     /// Whether decoded chunks are kept.
     pub has_cache: bool,
+    /// The part that the loader has in sharing.
+    pub part: Part,
 }
 
 /// `part` of `whole` as a percentage.
@@ -80,10 +85,16 @@ impl Run {
         }
         let by = |lack: Lack| self.waits.by[lack as usize];
         let waited: u64 = self.waits.by.iter().fold(0, |sum, ns| sum.saturating_add(*ns));
-        let share = percent(waited, wall);
+        let share = percent(waited, wall).min(100);
         let mostly = |lack: Lack| percent(by(lack), waited) >= 50;
         if share < IDLE {
             self.write_caller(&mut text, stats, (share, wall));
+        } else if self.part == Part::Consumer {
+            write!(
+                text,
+                "owner: its batches are missing for {share} % of the time: limit_text of the owner \
+                 names the reason"
+            );
         } else if mostly(Lack::Held) {
             write!(
                 text,
@@ -115,6 +126,12 @@ impl Run {
         let is_small = self.sample_bytes <= SMALL_BYTES && wall / samples.max(1) < SMALL_NS;
         if is_small {
             self.write_small(text);
+        } else if self.part == Part::Owner {
+            write!(
+                text,
+                "consumers: none has a batch ahead of it for {share} % of the time alone: batches \
+                 are ready before they are asked for, and no setting makes this run faster"
+            );
         } else {
             write!(
                 text,
@@ -136,7 +153,8 @@ impl Run {
     /// The stage that pops wait for.
     fn write_work(&self, text: &mut Sentence, stats: &Stats, wall: u64) {
         let Stats { io, meta, decode, .. } = stats;
-        let computed = [decode, &stats.post_decode, &stats.assemble, &stats.digest];
+        let assembled = if self.is_on_device { &Metric::NONE } else { &stats.assemble };
+        let computed = [decode, &stats.post_decode, assembled, &stats.digest];
         let computed: u64 = computed.iter().map(|metric| metric.ns).sum();
         let threads = u64::from(self.decode_threads.max(1));
         let busy = percent(computed, wall.saturating_mul(threads));
@@ -148,6 +166,8 @@ impl Run {
                 "copies to the device take {copying} % of the time: use a type of fewer bytes, or \
                  a device with a faster link"
             );
+        } else if self.device_share(stats, wall) >= BUSY.max(busy) {
+            self.write_device(text, stats, wall);
         } else if mean(decode) >= LONG_NS && decode.ns > io.ns.max(meta.ns) {
             self.write_large(text, stats);
         } else if busy >= BUSY {
@@ -167,6 +187,29 @@ impl Run {
             self.write_io(text, io, wall);
         } else {
             self.write_decode(text, stats, busy);
+        }
+    }
+
+    /// The share of the time in which the device decodes or assembles.
+    fn device_share(&self, stats: &Stats, wall: u64) -> u64 {
+        let assembled = if self.is_on_device { stats.assemble.ns } else { 0 };
+        percent(stats.device_decode.ns.max(assembled), wall)
+    }
+
+    fn write_device(&self, text: &mut Sentence, stats: &Stats, wall: u64) {
+        let share = self.device_share(stats, wall);
+        if stats.device_decode.ns > stats.assemble.ns {
+            write!(
+                text,
+                "the device decodes for {share} % of the time: set device_decode to off, so that \
+                 the CPUs do"
+            );
+        } else {
+            write!(
+                text,
+                "the device assembles for {share} % of the time: use a type of fewer bytes, or \
+                 less arithmetic on elements"
+            );
         }
     }
 
@@ -190,6 +233,8 @@ impl Run {
         write!(text, "decode: {threads} threads are at work for {busy} % of the time: ");
         if let Some(used) = self.used(stats) {
             write!(text, "boxes use {used} % of what they decode: set chunk_cache_bytes");
+        } else if self.io_threads == 0 {
+            write!(text, "let more of your threads work at a time, or use thread_mode own");
         } else if threads < cpus {
             write!(text, "raise n_decode_threads (there are {cpus} CPUs)");
         } else if threads > cpus {
@@ -202,6 +247,14 @@ impl Run {
     fn write_io(&self, text: &mut Sentence, io: &Metric, wall: u64) {
         let threads = u64::from(self.io_threads.max(1));
         let (busy, each) = (percent(io.ns, wall.saturating_mul(threads)), Milliseconds(mean(io)));
+        if self.io_threads == 0 {
+            write!(
+                text,
+                "storage: reads take {each}, and your threads wait for them: let more of them \
+                 work at a time, or use thread_mode own"
+            );
+            return;
+        }
         write!(
             text,
             "storage: reads take {each}, and {busy} % of {threads} threads wait for one: "
@@ -225,12 +278,14 @@ mod tests {
         waits: Waits::NONE,
         io_threads: 4,
         decode_threads: 2,
+        is_on_device: false,
         cpus: 2,
         slots: 3,
         samples_per_batch: 8,
         lookahead_samples: 64,
         sample_bytes: 1 << 20,
         has_cache: false,
+        part: Part::None,
     };
 
     /// The sentence of a run of 1,000 ms, in `waited` of which pops lack work; the stages take so
@@ -247,6 +302,7 @@ mod tests {
                 "meta" => &mut stats.meta,
                 "decode" => &mut stats.decode,
                 "transfer" => &mut stats.input_transfer,
+                "device" => &mut stats.device_decode,
                 "large" => {
                     stats.decode.ns = ms * MS;
                     stats.decode.count = 10;
@@ -263,6 +319,9 @@ mod tests {
     #[test]
     fn the_stage_that_takes_most_is_named() {
         let cached = Run { has_cache: true, ..RUN };
+        let on_device = Run { is_on_device: true, ..cached };
+        let pumped = Run { io_threads: 0, decode_threads: 1, ..cached };
+        let [owner, consumer] = [Part::Owner, Part::Consumer].map(|part| Run { part, ..RUN });
         for (run, waited, stages, words) in [
             (RUN, 50, &[("io", 900)][..], "caller: pops wait for 5 %"),
             (RUN, 900, &[("io", 3900), ("decode", 300)], "raise n_io_threads"),
@@ -275,6 +334,14 @@ mod tests {
             ),
             (RUN, 900, &[("meta", 900), ("io", 300)], "metadata: 1000 documents and indexes"),
             (RUN, 900, &[("transfer", 900), ("decode", 300)], "copies to the device take 90 %"),
+            (on_device, 900, &[("device", 900), ("decode", 300)], "the device decodes for 90 %"),
+            (on_device, 900, &[("assemble", 900)], "the device assembles for 90 %"),
+            (on_device, 900, &[("assemble", 500), ("decode", 1900)], "they have 2 CPUs"),
+            (pumped, 900, &[("decode", 900)], "let more of your threads work"),
+            (pumped, 900, &[("io", 900)], "and your threads wait for them"),
+            (consumer, 900, &[], "owner: its batches are missing for 90 %"),
+            (consumer, 50, &[], "caller: pops wait for 5 %"),
+            (owner, 50, &[], "consumers: none has a batch ahead of it for 5 %"),
             (RUN, 900, &[("decode", 1900), ("assemble", 10), ("io", 100)], "they have 2 CPUs"),
             (RUN, 900, &[("decode", 100), ("io", 10)], "decode: 2 threads"),
             (cached, 900, &[("large", 1900)], "write smaller chunks"),
@@ -306,7 +373,9 @@ mod tests {
         let mut full = Metric::NONE;
         (full.ns, full.count, full.output_bytes) = (u64::MAX, 1, u64::MAX);
         let few = Run { cpus: 1, lookahead_samples: 1, ..most };
-        for run in [most, few, Run { has_cache: true, ..few }, Run { sample_bytes: 1, ..most }] {
+        let shared = [Part::Owner, Part::Consumer].map(|part| Run { part, ..most });
+        let small = Run { sample_bytes: 1, ..most };
+        for run in [most, few, Run { has_cache: true, ..few }, small].into_iter().chain(shared) {
             for lack in [Lack::Held, Lack::Samples, Lack::Lookahead, Lack::Work] {
                 for stage in 0..6 {
                     let mut run = Run { waits: Waits::since(1), ..run };

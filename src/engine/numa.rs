@@ -194,7 +194,7 @@ impl Numa {
         }
         match (self.kept, unkept) {
             (Kept::Apart, _) => words.push_str("; no CPU of it is for threads"),
-            (_, Some(Errno(errno))) => write!(words, "; threads are not: errno {errno}"),
+            (_, Some(Errno(errno))) => write!(words, "; threads are not kept: errno {errno}"),
             _ => {}
         }
         words

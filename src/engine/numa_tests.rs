@@ -210,8 +210,8 @@ fn the_words_have_what_the_system_refused() {
     let mut numa = found(&two(), config::NUMA_PIN, 1).unwrap();
     numa.unbound = Some(Errno(libc::EPERM));
     let text = numa.words(Some(Errno(libc::EINVAL)));
-    let expected = "NUMA node 1 of 2 by numa_node; memory is not bound: errno 1; threads are not: \
-                    errno 22";
+    let expected = "NUMA node 1 of 2 by numa_node; memory is not bound: errno 1; \
+                    threads are not kept: errno 22";
     assert_eq!(text.as_str(), expected);
     (numa.found, numa.nodes, numa.by) = (Found::Node(1023), 1024, "the opening thread");
     let errno = Some(Errno(-4095));

@@ -69,26 +69,28 @@ const SPECIAL_STEPS: u32 = u32::MAX - 15;
 #[inline(never)] // one of its loops, as small as it is
 pub fn ranks(os: &Os) -> u32 {
     let by_srun = || {
-        number(os, "SLURM_STEP_ID").filter(|step| *step < SPECIAL_STEPS)?;
-        number(os, "SLURM_NTASKS_PER_NODE")
+        number(os, "SLURM_STEP_ID", false).filter(|step| *step < SPECIAL_STEPS)?;
+        number(os, "SLURM_STEP_TASKS_PER_NODE", true)
     };
-    RANKS.split(' ').find_map(|name| number(os, name)).or_else(by_srun).unwrap_or(1).max(1)
+    RANKS.split(' ').find_map(|name| number(os, name, false)).or_else(by_srun).unwrap_or(1).max(1)
 }
 
-/// The number that a variable holds.
+/// The number that a variable holds, or the first of a list by nodes, such as "8(x2),4".
 #[inline(never)] // as said of `ranks`
-fn number(os: &Os, name: &str) -> Option<u32> {
-    let (mut variable, mut bytes) = (Text::<32>::new(), [0; 16]);
+fn number(os: &Os, name: &str, is_list: bool) -> Option<u32> {
+    let (mut variable, mut bytes) = (Text::<32>::new(), [0; 256]);
     variable.push_str(name);
     let length = (os.variable)(variable.as_bytes_nul(), &mut bytes)?;
-    core::str::from_utf8(bytes.get(..length)?).ok()?.parse().ok()
+    let text = core::str::from_utf8(bytes.get(..length)?).ok()?;
+    let first = if is_list { text.split(['(', ',']).next()? } else { text };
+    first.parse().ok()
 }
 
 /// Writes the value of a variable of the environment; its bytes.
 pub(super) fn variable(name: &[u8], target: &mut [u8]) -> Option<usize> {
     assert!(name.last() == Some(&0));
-    // SAFETY: the name is NUL-terminated. The value has a NUL, and is copied at once: who changes
-    // the environment meanwhile breaks every reader of it.
+    // SAFETY: the name is NUL-terminated. The value has a NUL, and is copied at once: a thread that
+    // changes the environment meanwhile breaks every reader of it.
     let value = unsafe {
         let value = libc::getenv(name.as_ptr().cast());
         if value.is_null() { None } else { Some(CStr::from_ptr(value).to_bytes()) }

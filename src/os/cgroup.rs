@@ -69,11 +69,12 @@ pub fn quota(os: &Os) -> Option<u32> {
 /// Bytes that the groups' limits leave: the least of all.
 ///
 /// Used is what the kernel cannot take back: anonymous memory, shared memory, locked pages, and in
-/// version 2 the kernel's own. Files are not. No page is counted twice, so that nothing is refused
-/// that fits: anonymous and shared pages that are locked are in `unevictable` as well, so the sum
-/// is either that of `anon` and `shmem`, or that of the lists of pages, on which each page is once;
-/// whichever is more, because each leaves some out. Slab that can be reclaimed is not used. Version
-/// 1 does not separate the kernel's share from slab that can be reclaimed: it is not counted.
+/// version 2 the kernel's own. Files are not. Swap that a group may use is not counted as left. No
+/// page is counted twice: anonymous and shared pages that are locked are in `unevictable` as well,
+/// so the sum is either that of `anon` and `shmem`, or that of the lists of pages, on which each
+/// page is once; whichever is more, because each leaves some out. Slab that can be reclaimed is not
+/// used. Version 1 does not separate the kernel's share from slab that can be reclaimed: it is not
+/// counted.
 pub fn memory_left(os: &Os) -> Option<u64> {
     let mut least: Option<u64> = None;
     let mut add = |limit: Option<u64>, used: &dyn Fn() -> u64| {

@@ -225,7 +225,7 @@ table! {
     /// Writes the value of a variable of the environment, of a NUL-terminated name; its bytes. None
     /// if it is not set, or longer.
     variable: fn(name: &[u8], target: &mut [u8]) -> Option<usize> = allotted::variable;
-    /// CPUs that this thread may run on; none if the system does not say.
+    /// CPUs that this thread may run on; none if they are not known.
     cpus: fn() -> CpuSet = threads::cpus;
     /// Lets this thread run on these CPUs alone; the system leaves out those that the process may
     /// not use.

@@ -14,7 +14,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Shows the lines of a file to `is_last`, which ends that by true. `path` ends with a NUL. A file
 /// that cannot be read has no lines.
-#[inline(never)] // one buffer on the stack, whoever reads
+#[inline(never)] // one buffer on the stack for all readers
 pub fn each_line(os: &Os, path: &[u8], is_last: &mut dyn FnMut(&str) -> bool) {
     let mut bytes = [0; LINE_BYTES];
     let (mut offset, mut kept, mut is_long) = (0, 0, false);

@@ -135,7 +135,7 @@ pub fn name_thread(name: &[u8]) -> Result<(), Errno> {
     unsafe { system_call(libc::SYS_prctl, arguments) }.map(|_| ())
 }
 
-/// CPUs that the calling thread may run on; none if the system does not say.
+/// CPUs that the calling thread may run on; none if they are not known.
 pub fn cpus() -> CpuSet {
     let mut cpus = CpuSet::EMPTY;
     let place = [0, size_of::<CpuSet>(), (&raw mut cpus.words).addr(), 0, 0];

@@ -135,12 +135,15 @@ impl Settings {
         if self.config.n_decode_threads > 0 {
             text.push_str("n_decode_threads is set");
         } else {
-            write!(text, "{least} CPUs {limit}");
+            match least {
+                u32::MAX => text.push_str("CPUs are not known"),
+                _ => write!(text, "{least} CPUs {limit}"),
+            }
             if ranks > 1 {
                 write!(text, " for {ranks} ranks");
             }
             if self.is_cuda() {
-                text.push_str(", less 2 beside a device");
+                text.push_str(", less 2 for the threads of a device");
             }
             if decode < self.wished_threads() {
                 text.push_str(", and max_host_memory_bytes has no room for more");

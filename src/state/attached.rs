@@ -64,7 +64,11 @@ impl Attached {
                 return None;
             }
             let what = self.records.read(self.number, number);
+            // Raised first: a thread that sees the list without this entry sees the end of it.
+            let is_end = what == Some(What::End);
+            self.ends.fetch_add(u64::from(is_end), SeqCst);
             if !self.page.pass(number, number + 1) {
+                self.ends.fetch_sub(u64::from(is_end), SeqCst);
                 continue;
             }
             if let Some(What::Batch(batch)) = what {
@@ -75,8 +79,7 @@ impl Attached {
             if self.order == Order::First || !matches!(what, Some(What::Batch(_))) {
                 self.call();
             }
-            if what == Some(What::End) {
-                self.ends.fetch_add(1, SeqCst);
+            if is_end {
                 futex::wake(self.records.signal(self.number));
             }
             return what;
@@ -121,8 +124,10 @@ impl Attached {
         let word = self.records.signal(self.number);
         let seen = word.load(SeqCst);
         self.page.set_waiting(true);
+        let is_empty = self.page.next() >= self.records.tail(self.number);
+        // After the list: an end is counted before it leaves that.
         let is_over = self.records.is_closed() || self.has_ended(ends);
-        if self.page.next() >= self.records.tail(self.number) && !is_over {
+        if is_empty && !is_over {
             if self.order == Order::First {
                 self.call();
             }

@@ -72,6 +72,11 @@ impl Consumer {
         has_closed: false,
     };
 
+    /// Whether its list has an entry now. Its page may have any number.
+    pub(super) fn is_ahead(&self) -> bool {
+        self.page.map_or(self.taken, |page| page.next()) < self.tail
+    }
+
     /// Entries that wait for it.
     pub(super) fn untaken(&self) -> u64 {
         self.tail - self.taken

@@ -33,6 +33,19 @@ impl State {
             && !self.is_reset_due
             && self.publish_next(shared, &records)
         {}
+        self.note_lists(shared);
+    }
+
+    /// Notes whether the stream makes consumers wait.
+    fn note_lists(&mut self, shared: &Shared) {
+        let now_ns = (shared.os.now_ns)();
+        let mut consumers = self.consumers.each.iter();
+        let is_ahead = consumers.any(|one| one.stage != Stage::Lost && one.is_ahead());
+        if is_ahead || self.consumers.has_ended || self.waits.began_ns == 0 {
+            self.waits.end(now_ns);
+        } else {
+            self.begin_wait(shared.settings.config.samples_per_batch, now_ns);
+        }
     }
 
     /// Publishes the next of the stream; false: there is nothing, or its lists have no room.
@@ -131,7 +144,9 @@ impl State {
 
     /// The batch of a slot leaves the stream.
     fn take_slot(&mut self, shared: &Shared, slot: BatchSlot) {
-        let _ = self.slots.pop(slot, (shared.os.now_ns)());
+        let now_ns = (shared.os.now_ns)();
+        let _ = self.slots.pop(slot, now_ns);
+        self.waits.note_pop(now_ns);
         shared.stats.batches_emitted.fetch_add(1, Relaxed);
         // For reset and flush: the end of the stream is not published yet.
         self.consumers.has_ended = false;

@@ -333,8 +333,8 @@ impl Shared {
         self.settings.config.on_error == ON_ERROR_SKIP
     }
 
-    /// Counts an observation of a stage that began at `start_ns` and ends now, with the bytes that
-    /// went in and came out, and keeps an event of it.
+    /// Counts an observation of a stage that began at `start_ns` and ends now, with its bytes
+    /// of input and output, and keeps an event of it.
     pub fn observe(&self, stage: Stage, start_ns: u64, (input, output): (u64, u64), at: At) {
         let ns = (self.os.now_ns)() - start_ns;
         self.stats.stage(stage).observe(ns, input, output);

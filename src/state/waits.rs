@@ -1,7 +1,8 @@
 //! The waits of pops: their reasons and lengths.
 //!
 //! In: the state whenever a pop finds no batch, and the clock. Out: sums by the thing that was
-//! missing. A pop that does not wait, and is called again, waits from one call to the next.
+//! missing. A pop that does not wait, and is called again, waits from one call to the next. The
+//! owner of shared batches waits while no list of a consumer has one.
 
 use crate::batch::slots::SlotState;
 use crate::state::State;
@@ -25,7 +26,7 @@ pub const LACKS: usize = 4;
 /// See the module.
 #[derive(Clone, Copy, Debug)]
 pub struct Waits {
-    /// Nanoseconds, at the place of each kind.
+    /// Nanoseconds, at the place of each kind: up to the last pop that gave a batch.
     pub by: [u64; LACKS],
     /// The first push since open or the last reset of the figures; 0: there was none.
     pub began_ns: u64,
@@ -33,29 +34,53 @@ pub struct Waits {
     pub ended_ns: u64,
     /// A push found no room since then.
     pub is_full: bool,
+    /// Those since then.
+    after: [u64; LACKS],
     open: Option<(u64, Lack)>,
 }
 
 impl Waits {
     /// No waits, and no push.
-    pub const NONE: Waits =
-        Waits { by: [0; LACKS], began_ns: 0, ended_ns: 0, is_full: false, open: None };
+    pub const NONE: Waits = Waits {
+        by: [0; LACKS],
+        began_ns: 0,
+        ended_ns: 0,
+        is_full: false,
+        after: [0; LACKS],
+        open: None,
+    };
 
     /// No waits since this moment.
     pub fn since(now_ns: u64) -> Waits {
         Waits { began_ns: now_ns, ..Waits::NONE }
     }
 
+    /// The run begins, unless it has: waits before it do not count.
+    pub fn start(&mut self, now_ns: u64) {
+        if self.began_ns == 0 {
+            let open = self.open.map(|(_, lack)| (now_ns, lack));
+            *self = Waits { open, ..Waits::since(now_ns) };
+        }
+    }
+
+    /// A pop waits from now on.
+    pub fn begin(&mut self, now_ns: u64, lack: Lack) {
+        self.end(now_ns);
+        self.open = Some((now_ns, lack));
+    }
+
     /// A pop that waited goes on.
     pub fn end(&mut self, now_ns: u64) {
         if let Some((since, lack)) = self.open.take() {
-            self.by[lack as usize] += now_ns.saturating_sub(since);
+            self.after[lack as usize] += now_ns.saturating_sub(since);
         }
     }
 
     /// A pop gives a batch.
     pub fn note_pop(&mut self, now_ns: u64) {
         self.end(now_ns);
+        let after = core::mem::take(&mut self.after);
+        self.by.iter_mut().zip(after).for_each(|(sum, ns)| *sum += ns);
         (self.ended_ns, self.is_full) = (now_ns, false);
     }
 }
@@ -63,8 +88,8 @@ impl Waits {
 impl State {
     /// A pop waits from now on.
     pub fn begin_wait(&mut self, samples_per_batch: u32, now_ns: u64) {
-        self.waits.end(now_ns);
-        self.waits.open = Some((now_ns, self.lack(samples_per_batch)));
+        let lack = self.lack(samples_per_batch);
+        self.waits.begin(now_ns, lack);
     }
 
     fn lack(&self, samples_per_batch: u32) -> Lack {

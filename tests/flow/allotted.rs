@@ -218,13 +218,17 @@ fn ranks_are_those_that_the_innermost_launcher_names() {
         let machine = variables.iter().fold(machine, |it, (name, value)| it.variable(name, value));
         machine.enter(|| ranks(&MACHINE))
     };
-    let (slurm, step) = (("SLURM_NTASKS_PER_NODE", "6"), ("SLURM_STEP_ID", "0"));
+    let (slurm, step) = (("SLURM_STEP_TASKS_PER_NODE", "6(x2),4"), ("SLURM_STEP_ID", "0"));
     assert_eq!(of(&[]), 1);
     assert_eq!(of(&[("LOCAL_WORLD_SIZE", "8"), ("MPI_LOCALNRANKS", "2"), slurm, step]), 8);
     assert_eq!(of(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "3")]), 3);
     assert_eq!(of(&[("MV2_COMM_WORLD_LOCAL_SIZE", "4")]), 4);
     assert_eq!(of(&[("MPI_LOCALNRANKS", "5")]), 5);
     assert_eq!(of(&[slurm, step]), 6);
+    assert_eq!(of(&[("SLURM_STEP_TASKS_PER_NODE", "7"), step]), 7);
+    assert_eq!(of(&[("SLURM_STEP_TASKS_PER_NODE", "(x2)"), step]), 1);
+    // It is that of the job, whatever a step of it has.
+    assert_eq!(of(&[("SLURM_NTASKS_PER_NODE", "6"), step]), 1);
     // A script of sbatch is one process.
     assert_eq!(of(&[slurm]), 1);
     assert_eq!(of(&[slurm, ("SLURM_STEP_ID", "4294967291")]), 1);

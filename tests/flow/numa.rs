@@ -79,7 +79,7 @@ fn a_system_that_refuses_warns_if_the_node_was_named() {
     for (memory, threads, text) in [
         (libc::EPERM, 0, "; memory is not bound: errno 1"),
         (libc::ENOSYS, 0, "; memory is not bound: errno 38"),
-        (0, libc::EINVAL, "; threads are not: errno 22"),
+        (0, libc::EINVAL, "; threads are not kept: errno 22"),
     ] {
         for (config, level) in [(config(NUMA_PIN, 1), LOG_WARN), (config(AUTO, -1), LOG_INFO)] {
             (machine.state().refuses_memory, machine.state().refuses_threads) = (memory, threads);

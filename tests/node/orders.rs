@@ -287,3 +287,35 @@ fn a_tensor_keeps_its_slot_after_the_release() {
     assert_eq!(next(&consumer), Got::Batch(2, tags_of(2)));
     [consumer, owner].into_iter().for_each(close);
 }
+
+#[test]
+fn the_limit_of_a_run_is_named_by_the_owner_and_by_its_consumer() {
+    const BATCHES: u64 = 12;
+    let nap = |ms| thread::sleep(Duration::from_millis(ms));
+    for (push_ms, take_ms, of_owner, of_consumer) in [
+        (20, 0, "push: samples are missing", "owner: its batches are missing for"),
+        (0, 20, "consumers: none has a batch ahead", "caller: pops wait for"),
+    ] {
+        let (cube, owner, [consumer]) = opened::<1>(&format!("limit{push_ms}"), SHARE_ROUND);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for batch in 0..BATCHES {
+                    nap(push_ms);
+                    push(&owner, &cube, batch * SAMPLES as u64..(batch + 1) * SAMPLES as u64);
+                }
+                owner.flush().unwrap();
+            });
+            while let Pop::Batch(batch) = consumer.pop(PATIENCE_NS).unwrap() {
+                nap(take_ms);
+                drop(batch);
+            }
+        });
+        for (loader, words) in [(&owner, of_owner), (&consumer, of_consumer)] {
+            let text = loader.stats().unwrap().limit_text;
+            let text: String = text.iter().map(|byte| *byte as u8 as char).collect();
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        close(consumer);
+        close(owner);
+    }
+}
