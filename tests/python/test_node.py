@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -443,6 +444,31 @@ def test_attach_to_a_path_where_something_else_lies_fails_at_once(tmp_path):
     for path, kind in ((tmp_path, "a folder"), (tmp_path / "file", "a regular file")):
         with pytest.raises(wavetrain.InvalidArgument, match=f"{path}.* is {kind}, not the socket"):
             wavetrain.attach(str(path), 0, timeout_s=5)
+
+
+def test_attach_to_a_listener_that_hangs_up_ends_with_its_limit(tmp_path):
+    path = str(tmp_path / "listener")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(path)
+        listener.listen()
+        listener.settimeout(0.05)
+        is_over = threading.Event()
+
+        def hang_up():
+            while not is_over.is_set():
+                with contextlib.suppress(TimeoutError):
+                    listener.accept()[0].close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        begun = time.monotonic()
+        try:
+            with pytest.raises(wavetrain.NotFound, match="hangs up without an answer"):
+                wavetrain.attach(path, 0, timeout_s=0.3)
+        finally:
+            is_over.set()
+            thread.join()
+    assert time.monotonic() - begun < 5
 
 
 def test_a_name_that_is_not_utf_8_is_refused_by_its_own_name(serve, attach):
