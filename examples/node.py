@@ -46,7 +46,12 @@ def train(uri: str, epochs: int) -> None:
                 with batch:  # x = torch.from_dlpack(batch) is a tensor of the same memory
                     count += len(batch.numpy())
                     total += float(batch.numpy().sum(dtype="f8"))
-            print(f"epoch {epoch} rank {rank}: {count} samples, sum {total:.17g}", flush=True)
+            # One write: the ranks share a pipe.
+            print(
+                f"epoch {epoch} rank {rank}: {count} samples, sum {total:.17g}\n",
+                end="",
+                flush=True,
+            )
 
 
 def start(arguments: list[str]) -> int:

@@ -191,7 +191,9 @@ def test_ranks_that_share_a_loader_see_each_row_once(tmp_path):
     ran = subprocess.run(program, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
     line = re.compile(r"epoch (\d) rank (\d): (\d+) samples, sum ([\d.e+]+)")
-    seen = [tuple(map(float, line.fullmatch(each).groups())) for each in ran.stdout.splitlines()]
+    found = [line.fullmatch(each) for each in ran.stdout.splitlines()]
+    assert all(found), ran.stdout
+    seen = [tuple(map(float, each.groups())) for each in found]
     assert sorted(each[:2] for each in seen) == [*itertools.product(range(3), range(4))]
     for epoch in range(3):
         counts = [each[2] for each in seen if each[0] == epoch]
