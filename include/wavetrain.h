@@ -822,7 +822,7 @@ typedef struct wavetrain_stats_view {
     wavetrain_metric decode_gap;     /* of a worker, from the end of a decode to the next one's
                                         beginning, since the wave of that may be read, if it did
                                         not sleep meanwhile; of your threads, inside a job alone.
-                                        Of the stream that decodes on a device, likewise, since
+                                        The stream that decodes on a device has gaps, too, since
                                         the copy of the next wave began */
     wavetrain_metric assemble;       /* chunks cast into batches; in: source, out: batch bytes */
     wavetrain_metric bind_wait;      /* waves, from when they may be read to the first decode */

@@ -168,7 +168,8 @@ class DeviceDecode(enum.IntEnum):
 class NumaStrategy(enum.IntEnum):
     """The NUMA node of memory and threads.
 
-    AUTO is that of the device, or of the thread that opens; PIN_TO is numa_node; DISABLED is none.
+    AUTO takes that of the device, or of the thread that opens, PIN_TO takes numa_node, and DISABLED
+    leaves both to the system.
     """
 
     AUTO = _native.NUMA_AUTO

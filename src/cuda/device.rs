@@ -44,8 +44,8 @@ pub fn find(
     Ok(chosen(driver, device, why)?.map(|(chosen, _)| name_of(driver, chosen)))
 }
 
-/// The NUMA node of the host that the device which the config's `device` names is at. The driver
-/// knows it, or else the system by the device's PCI address, of which sysfs has the first function.
+/// The NUMA node of the host next to the device that the config's `device` names. The driver knows
+/// it, or else the system by the device's PCI address, of which sysfs has the first function.
 pub fn host_node(os: &Os, driver: &'static Driver, device: i32) -> Option<u32> {
     let chosen = chosen(driver, device, &mut Why::new()).ok()??.0;
     let ask = |attribute| driver.device_get_attribute(attribute, chosen).ok();

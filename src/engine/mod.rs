@@ -58,6 +58,6 @@ pub struct Engine {
     pub workers: &'static [Mutex<Worker>],
     /// Our threads that close has not joined.
     pub threads: &'static [Mutex<Option<Thread>>],
-    /// Where memory and threads are.
+    /// The NUMA node of memory and threads.
     pub numa: Numa,
 }

@@ -86,8 +86,8 @@ impl Block {
         self.source == Source::System
     }
 
-    /// Has pages that are touched from now on taken from a NUMA node, unless the block is a
-    /// caller's, who has placed it.
+    /// Has pages that are touched from now on taken from a NUMA node, unless a caller
+    /// gave the block, and has placed it.
     pub fn prefer_node(&self, os: &Os, node: u32) -> Result<(), Errno> {
         if !self.is_systems() {
             return Ok(());
