@@ -117,7 +117,7 @@ options! {
         COMPUTE_CAPABILITY_MAJOR = 75;
         /// Compute capability, behind the dot.
         COMPUTE_CAPABILITY_MINOR = 76;
-        /// NUMA node of the host that is closest to it, -1 if there is none. Drivers have it from 12.2.
+        /// NUMA node of the host that is closest to it, -1 if there is none. From driver 12.2 on.
         HOST_NUMA_ID = 134;
     }
     /// `CUpointer_attribute`: what `pointer_get_attribute` is asked.

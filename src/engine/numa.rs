@@ -174,8 +174,8 @@ impl Numa {
         if self.kept == Kept::Node { (os.keep_to_cpus)(&self.cpus) } else { Ok(()) }
     }
 
-    /// The place of memory and threads, as "NUMA node 1 of 2 by the device"; empty if the config asks
-    /// for none.
+    /// The place of memory and threads, as "NUMA node 1 of 2 by the device"; empty if the config
+    /// asks for none.
     /// `unkept`: why a thread could not be kept there.
     #[inline(never)]
     pub fn words(&self, unkept: Option<Errno>) -> Words {
