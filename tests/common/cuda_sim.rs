@@ -1,16 +1,18 @@
 //! The simulated CUDA driver: built once by tools/cuda_sim.sh, loaded, and set up by its control
 //! functions.
 //!
-//! Its state is the process's, so a test holds it for itself while its [`Simulator`] lives; what it
-//! found wrong and what was not given back fails the test at the end.
+//! A process loads it twice, from two files, so that two tests run side by side. Its state is the
+//! process's, so a test holds one of the two while its [`Simulator`] lives; what it found wrong and
+//! what was not given back fails the test at the end.
 
 use super::cc;
 use super::drive::named_driver;
 use super::platform::{Platform, symbol};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Condvar, Mutex, OnceLock};
 
 /// When queued work runs, as tests/cuda_sim/state.hpp says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,17 +93,52 @@ controls! {
 }
 
 struct Library {
-    path: PathBuf,
+    path: CString,
     handle: usize,
     controls: Controls,
 }
 
-/// The simulator, for one test alone.
+/// One of the two simulators, for one test.
 pub struct Simulator {
     library: &'static Library,
     live_before: u64,
     fault_first: AtomicU64,
-    alone: Option<MutexGuard<'static, ()>>,
+    /// None once it is given back.
+    held: Option<Held>,
+}
+
+/// How many tests have a simulator at a time.
+const SIMULATORS: usize = 2;
+
+static FREE: Mutex<[bool; SIMULATORS]> = Mutex::new([true; SIMULATORS]);
+static GIVEN_BACK: Condvar = Condvar::new();
+
+/// The simulators of a test: one, or all.
+struct Held(Range<usize>);
+
+impl Held {
+    /// Waits until one is free.
+    fn one() -> Held {
+        let free = FREE.lock().unwrap();
+        let mut free = GIVEN_BACK.wait_while(free, |free| !free.contains(&true)).unwrap();
+        let first = free.iter().position(|is_free| *is_free).unwrap();
+        free[first] = false;
+        Held(first..first + 1)
+    }
+
+    /// Waits until all are free.
+    fn all() -> Held {
+        let free = FREE.lock().unwrap();
+        *GIVEN_BACK.wait_while(free, |free| free.contains(&false)).unwrap() = [false; SIMULATORS];
+        Held(0..SIMULATORS)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        FREE.lock().unwrap()[self.0.clone()].fill(true);
+        GIVEN_BACK.notify_all();
+    }
 }
 
 /// The simulator, or None, with a printed reason, where there is no g++.
@@ -109,37 +146,52 @@ pub fn library() -> Option<PathBuf> {
     cc::kernels("libcuda.so.1", &[])
 }
 
-fn loaded() -> Option<&'static Library> {
-    static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
+/// The simulator with this number, loaded at its first use.
+fn loaded(number: usize) -> Option<&'static Library> {
+    static LIBRARIES: [OnceLock<Option<Library>>; SIMULATORS] = [const { OnceLock::new() }; _];
     let load = || {
-        let path = library()?;
-        let name = CString::new(path.to_str().unwrap()).unwrap();
+        let made = library()?;
+        let path = made.with_file_name(format!("simulator-{number}.so"));
+        // It appears whole or not at all.
+        let unfinished = path.with_extension(format!("{}", std::process::id()));
+        std::fs::copy(made, &unfinished).unwrap();
+        std::fs::rename(&unfinished, &path).unwrap();
+        let path = CString::new(path.to_str().unwrap()).unwrap();
         // SAFETY: the name has a NUL; the library is ours.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        assert!(!handle.is_null(), "{} cannot be loaded", path.display());
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        assert!(!handle.is_null(), "{path:?} cannot be loaded");
         // SAFETY: it is the simulator.
         let controls = unsafe { Controls::of(handle) };
         Some(Library { path, handle: handle as usize, controls })
     };
-    LIBRARY.get_or_init(load).as_ref()
+    LIBRARIES[number].get_or_init(load).as_ref()
 }
 
 impl Simulator {
-    /// The simulator as it is at the start of a process, for this test alone. None, with a printed
-    /// reason, where there is no g++, or where the tests are to run on another driver.
+    /// A simulator as it is at the start of a process, for this test. None, with a printed reason,
+    /// where there is no g++, or where the tests are to run on another driver.
     pub fn take() -> Option<Simulator> {
-        static ALONE: Mutex<()> = Mutex::new(());
+        Simulator::take_by(Held::one)
+    }
+
+    /// The same, while no other test has one: for what looks at all drivers of the process, and for
+    /// tests with statics of their own.
+    pub fn take_alone() -> Option<Simulator> {
+        Simulator::take_by(Held::all)
+    }
+
+    fn take_by(hold: fn() -> Held) -> Option<Simulator> {
         if named_driver().is_some() {
             println!("skipped: it needs what only the simulated driver can do");
             return None;
         }
-        let library = loaded()?;
+        let held = hold();
+        let library = loaded(held.0.start)?;
         // A test that failed leaves nothing that reset does not put right.
-        let alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         // SAFETY: no arguments.
         let live_before = unsafe { (library.controls.reset)() };
         let fault_first = AtomicU64::new(u64::MAX);
-        Some(Simulator { library, live_before, fault_first, alone: Some(alone) })
+        Some(Simulator { library, live_before, fault_first, held: Some(held) })
     }
 
     /// What was found wrong so far, and forgotten with that.
@@ -297,8 +349,7 @@ plain_controls! {
 
 impl Platform for Simulator {
     fn path(&self) -> &'static CStr {
-        static PATH: OnceLock<CString> = OnceLock::new();
-        PATH.get_or_init(|| CString::new(self.library.path.to_str().unwrap()).unwrap())
+        &self.library.path
     }
 
     fn entry(&self, name: &CStr) -> *mut c_void {
@@ -331,7 +382,7 @@ impl Drop for Simulator {
         let (findings, live) = (self.findings(), self.live());
         // SAFETY: no arguments.
         unsafe { (self.library.controls.reset)() };
-        self.alone = None;
+        self.held = None;
         if !std::thread::panicking() {
             assert_eq!(findings.0, 0, "the simulated driver found: {}", findings.1);
             assert_eq!(live.0, self.live_before, "not given back: {}", live.1);

@@ -29,7 +29,7 @@ fn backend(loader: &Loader) -> String {
 
 #[test]
 fn a_consumer_with_a_context_has_its_batches_pinned_and_gives_that_up() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(simulator) = Simulator::take_alone() else { return };
     let gpu = Gpu::new(&simulator, 0);
     for (order, name) in [(SHARE_ROUND, "round"), (SHARE_ALL, "all")] {
         let name = format!("pinned.{name}.{}", std::process::id());
@@ -66,7 +66,7 @@ fn a_consumer_with_a_context_has_its_batches_pinned_and_gives_that_up() {
 
 #[test]
 fn memory_that_cannot_be_pinned_is_taken_as_it_is_and_stats_report_it() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(simulator) = Simulator::take_alone() else { return };
     let gpu = Gpu::new(&simulator, 0);
     let name = format!("plain.{}", std::process::id());
     let owner = Loader::open_shared(&config(SHARE_ROUND), &name, 1).unwrap();

@@ -41,7 +41,7 @@ static SEEN: Os = Os {
     ..SYSTEM
 };
 
-/// A loader, and the stacks of its threads. The simulator keeps other tests away.
+/// A loader, and the stacks of its threads. The simulators keep other tests away.
 fn open(os: &'static Os, config: &Config) -> (Loader, Vec<(usize, usize)>) {
     STACKS.lock().unwrap().clear();
     let loader = Loader::open_on(os, config).unwrap_or_else(|failure| panic!("{failure}"));
@@ -93,7 +93,7 @@ fn access(address: usize) -> String {
 
 #[test]
 fn the_thread_that_calls_the_driver_has_8_mib_of_stack_above_a_guard_page_until_close() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(simulator) = Simulator::take_alone() else { return };
     let config = device_config(&simulator, 2);
     let (block, memory) = block_of(&config);
     let (loader, stacks) = open(&SEEN, &Config { memory, ..config });
@@ -114,7 +114,7 @@ static NO_THREAD: Os = Os { thread_start: |_, _, _, _| Err(Errno(libc::EAGAIN)),
 
 #[test]
 fn an_open_that_fails_behind_the_guard_takes_it_off_again() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(simulator) = Simulator::take_alone() else { return };
     let config = device_config(&simulator, 2);
     let (block, memory) = block_of(&config);
     let failure = Loader::open_on(&NO_THREAD, &Config { memory, ..config }).err().unwrap();
@@ -124,7 +124,7 @@ fn an_open_that_fails_behind_the_guard_takes_it_off_again() {
 
 #[test]
 fn stacks_and_their_guards_are_billed_with_the_rest_of_the_page_before_them() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(simulator) = Simulator::take_alone() else { return };
     let device = device_config(&simulator, 2);
     let pump = Config { thread_mode: THREADS_PUMP, ..device };
     for config in [device, on_host(&device), pump] {
@@ -146,7 +146,7 @@ unsafe extern "C" fn keep(_: *mut c_void, _: u32, _: u64, text: *const c_char, _
 
 #[test]
 fn a_system_without_guards_and_priorities_is_streamed_on_and_the_log_says_what_lacks() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(simulator) = Simulator::take_alone() else { return };
     let log = LogHook { log: Some(keep), ..LogHook::NONE };
     let config = Config { log, ..device_config(&simulator, 2) };
     let (loader, stacks) = open(&STERN, &config);
@@ -160,7 +160,7 @@ fn a_system_without_guards_and_priorities_is_streamed_on_and_the_log_says_what_l
 
 #[test]
 fn threads_that_decode_for_a_device_let_others_go_first_and_those_for_the_host_do_not() {
-    let Some(simulator) = Simulator::take() else { return };
+    let Some(simulator) = Simulator::take_alone() else { return };
     let device = Config { n_decode_threads: 3, ..device_config(&simulator, 2) };
     let pump = Config { thread_mode: THREADS_PUMP, ..device };
     for (config, threads) in [(device, 3), (on_host(&device), 0), (pump, 0)] {

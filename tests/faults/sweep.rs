@@ -20,12 +20,13 @@ mod judge;
 mod seam;
 mod world;
 
+use crate::common::alone::alone;
 use crate::common::drive::{Dice, Job, PATIENCE_NS, config, on_named_device, samples};
 use crate::common::mapped::push_mapped;
 use judge::judge;
 use seam::{CALLS, Call, Extent, Fault, OS, Plan, Record};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use wavetrain::abi::{FilesHook, MemoryHook};
 use wavetrain::config::{BACKEND_CUDA, Config, MISSING_ERROR, ON_ERROR_SKIP, THREADS_PUMP};
@@ -184,20 +185,15 @@ fn numbers(count: u64, (first, more): (u64, u64), dice: &mut Dice) -> Vec<u64> {
     numbers
 }
 
-/// One sweep at a time, and no hang: whoever holds this is watched.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    static WATCHDOG: Once = Once::new();
-    WATCHDOG.call_once(|| {
-        std::thread::spawn(watch);
-    });
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// From here on a run that hangs ends this process, which is a test's own: the seam is its statics.
+fn watch() {
+    std::thread::spawn(watch_runs);
 }
 
 /// The run that goes on, and since when.
 static RUN: Mutex<Option<(Instant, String)>> = Mutex::new(None);
 
-fn watch() {
+fn watch_runs() {
     loop {
         std::thread::sleep(Duration::from_secs(1));
         let run = RUN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -476,7 +472,7 @@ fn run_judged(scene: &Scene, world: &World, plan: Plan) -> Result<Outcome, Strin
 }
 
 fn sweep_one(scene: Scene) {
-    let _alone = alone();
+    watch();
     let start = Instant::now();
     let mut world = World::build(scene.config.files.read.is_some());
     world.is_mapped = scene.config.augment == 1;
@@ -486,70 +482,91 @@ fn sweep_one(scene: Scene) {
 
 #[test]
 fn pumped_streams_bear_every_fault() {
-    let config = Config { thread_mode: THREADS_PUMP, ..base_config() };
-    sweep_one(scene("pump", false, (500, 0), config));
+    alone(|| {
+        let config = Config { thread_mode: THREADS_PUMP, ..base_config() };
+        sweep_one(scene("pump", false, (500, 0), config));
+    });
 }
 
 #[test]
 fn pumped_streams_that_skip_mark_exactly_the_samples_concerned() {
-    let config = Config { thread_mode: THREADS_PUMP, on_error: ON_ERROR_SKIP, ..base_config() };
-    sweep_one(scene("pump, skip, cold", true, (12, 12), config));
+    alone(|| {
+        let config = Config { thread_mode: THREADS_PUMP, on_error: ON_ERROR_SKIP, ..base_config() };
+        sweep_one(scene("pump, skip, cold", true, (12, 12), config));
+    });
 }
 
 #[test]
 fn threads_bear_every_fault() {
-    sweep_one(scene("threads", false, (6, 6), base_config()));
+    alone(|| {
+        sweep_one(scene("threads", false, (6, 6), base_config()));
+    });
 }
 
 #[test]
 fn threads_that_wait_for_storage_bear_every_fault() {
-    sweep_one(scene("threads, cold", true, (6, 8), base_config()));
+    alone(|| {
+        sweep_one(scene("threads, cold", true, (6, 8), base_config()));
+    });
 }
 
 #[test]
 fn threads_that_skip_mark_exactly_the_samples_concerned() {
-    let config = Config { on_error: ON_ERROR_SKIP, ..base_config() };
-    sweep_one(scene("threads, skip, cold", true, (6, 6), config));
+    alone(|| {
+        let config = Config { on_error: ON_ERROR_SKIP, ..base_config() };
+        sweep_one(scene("threads, skip, cold", true, (6, 6), config));
+    });
 }
 
 #[test]
 fn streams_of_boxes_with_a_map_bear_every_fault() {
-    if on_named_device(base_config()).backend == BACKEND_CUDA {
-        println!("skipped: no box has a map on a device");
-        return;
-    }
-    // There is staging for two boxes of the four of a batch.
-    let max_resample_bytes = 1024;
-    let (augment, chunk_cache_bytes) = (1, 1 << 16);
-    let config = Config { augment, max_resample_bytes, ..base_config() };
-    sweep_one(scene("maps", false, (4, 6), config));
-    let (on_error, config) = (ON_ERROR_SKIP, Config { chunk_cache_bytes, ..config });
-    sweep_one(scene("maps, skip, cold", true, (4, 4), Config { on_error, ..config }));
+    alone(|| {
+        if on_named_device(base_config()).backend == BACKEND_CUDA {
+            println!("skipped: no box has a map on a device");
+            return;
+        }
+        // There is staging for two boxes of the four of a batch.
+        let max_resample_bytes = 1024;
+        let (augment, chunk_cache_bytes) = (1, 1 << 16);
+        let config = Config { augment, max_resample_bytes, ..base_config() };
+        sweep_one(scene("maps", false, (4, 6), config));
+        let (on_error, config) = (ON_ERROR_SKIP, Config { chunk_cache_bytes, ..config });
+        sweep_one(scene("maps, skip, cold", true, (4, 4), Config { on_error, ..config }));
+    });
 }
 
 #[test]
 fn streams_with_a_chunk_cache_bear_every_fault() {
-    let config = Config { chunk_cache_bytes: 1 << 16, ..base_config() };
-    sweep_one(scene("chunk cache", false, (4, 6), config));
+    alone(|| {
+        let config = Config { chunk_cache_bytes: 1 << 16, ..base_config() };
+        sweep_one(scene("chunk cache", false, (4, 6), config));
+    });
 }
 
 #[test]
 fn streams_that_open_their_files_again_and_again_bear_every_fault() {
-    let config = Config {
-        n_chunk_layout_cache: 2,
-        n_shard_index_cache: 1,
-        n_array_meta_cache: 2,
-        missing_chunks: wavetrain::config::MISSING_FILL,
-        ..base_config()
-    };
-    sweep_one(scene("small caches", true, (4, 6), config));
+    alone(|| {
+        let config = Config {
+            n_chunk_layout_cache: 2,
+            n_shard_index_cache: 1,
+            n_array_meta_cache: 2,
+            missing_chunks: wavetrain::config::MISSING_FILL,
+            ..base_config()
+        };
+        sweep_one(scene("small caches", true, (4, 6), config));
+    });
 }
 
 #[test]
 fn files_of_a_hook_bear_every_fault() {
-    let files =
-        FilesHook { size: Some(seam::hook_size), read: Some(seam::hook_read), ..FilesHook::NONE };
-    sweep_one(scene("files hook", false, (6, 6), Config { files, ..base_config() }));
+    alone(|| {
+        let files = FilesHook {
+            size: Some(seam::hook_size),
+            read: Some(seam::hook_read),
+            ..FilesHook::NONE
+        };
+        sweep_one(scene("files hook", false, (6, 6), Config { files, ..base_config() }));
+    });
 }
 
 /// Files of a hook, whose chunks are read by reads that end later.
@@ -562,72 +579,87 @@ const ASYNC_FILES: FilesHook = FilesHook {
 
 #[test]
 fn reads_that_the_host_ends_later_bear_every_fault() {
-    let config = Config { files: ASYNC_FILES, ..base_config() };
-    sweep_one(scene("async hook", false, (6, 6), config));
+    alone(|| {
+        let config = Config { files: ASYNC_FILES, ..base_config() };
+        sweep_one(scene("async hook", false, (6, 6), config));
+    });
 }
 
 #[test]
 fn pumped_reads_that_the_host_ends_later_bear_every_fault() {
-    let config = Config { files: ASYNC_FILES, thread_mode: THREADS_PUMP, ..base_config() };
-    sweep_one(scene("async hook, pump", false, (8, 8), config));
+    alone(|| {
+        let config = Config { files: ASYNC_FILES, thread_mode: THREADS_PUMP, ..base_config() };
+        sweep_one(scene("async hook, pump", false, (8, 8), config));
+    });
 }
 
 #[test]
 fn files_whose_reads_all_end_in_a_failure_bear_every_fault_of_the_second_read() {
-    let files = FilesHook { read_async: Some(host_reads::read_async_fails), ..ASYNC_FILES };
-    let config = Config { files, ..base_config() };
-    sweep_one(scene("failing async hook", false, (4, 4), config));
+    alone(|| {
+        let files = FilesHook { read_async: Some(host_reads::read_async_fails), ..ASYNC_FILES };
+        let config = Config { files, ..base_config() };
+        sweep_one(scene("failing async hook", false, (4, 4), config));
+    });
 }
 
 #[test]
 fn memory_of_a_hook_is_given_back_once_however_open_ends() {
-    let memory =
-        MemoryHook { alloc: Some(seam::alloc), free: Some(seam::free), ..MemoryHook::NONE };
-    let config = Config { memory, ..base_config() };
-    sweep_one(scene("memory hook", false, (2, 1), config));
+    alone(|| {
+        let memory =
+            MemoryHook { alloc: Some(seam::alloc), free: Some(seam::free), ..MemoryHook::NONE };
+        let config = Config { memory, ..base_config() };
+        sweep_one(scene("memory hook", false, (2, 1), config));
+    });
 }
 
 #[test]
 fn a_host_block_that_is_too_small_or_not_aligned_is_refused_and_left_alone() {
-    let _alone = alone();
-    let need = memory_need(&base_config()).unwrap_or_else(|failure| panic!("{failure}"));
-    let painted = vec![0xA5u8; need.host_bytes as usize + 8192];
-    let aligned = painted.as_ptr().align_offset(4096);
-    let cases = [
-        (0, need.host_bytes - 1, Status::Budget),
-        (0, 0, Status::Invalid),
-        (64, need.host_bytes, Status::Invalid),
-    ];
-    for (shift, bytes, status) in cases {
-        seam::begin(None, false);
-        let start = painted[aligned + shift..].as_ptr().cast_mut().cast();
-        let memory = MemoryHook { host_block: start, host_block_bytes: bytes, ..MemoryHook::NONE };
-        let failure = Loader::open_on(&OS, &Config { memory, ..base_config() }).err().unwrap();
-        assert_eq!(failure.status, status, "{failure}");
-        assert!(failure.text.as_str().contains("memory"), "{failure}");
-        assert!(painted.iter().all(|byte| *byte == 0xA5), "the block is left alone");
-        assert!(seam::leftovers().is_empty());
-        assert_eq!(seam::disarm().counts.len(), 0, "nothing was asked of the system");
-    }
+    alone(|| {
+        watch();
+        let need = memory_need(&base_config()).unwrap_or_else(|failure| panic!("{failure}"));
+        let painted = vec![0xA5u8; need.host_bytes as usize + 8192];
+        let aligned = painted.as_ptr().align_offset(4096);
+        let cases = [
+            (0, need.host_bytes - 1, Status::Budget),
+            (0, 0, Status::Invalid),
+            (64, need.host_bytes, Status::Invalid),
+        ];
+        for (shift, bytes, status) in cases {
+            seam::begin(None, false);
+            let start = painted[aligned + shift..].as_ptr().cast_mut().cast();
+            let memory =
+                MemoryHook { host_block: start, host_block_bytes: bytes, ..MemoryHook::NONE };
+            let failure = Loader::open_on(&OS, &Config { memory, ..base_config() }).err().unwrap();
+            assert_eq!(failure.status, status, "{failure}");
+            assert!(failure.text.as_str().contains("memory"), "{failure}");
+            assert!(painted.iter().all(|byte| *byte == 0xA5), "the block is left alone");
+            assert!(seam::leftovers().is_empty());
+            assert_eq!(seam::disarm().counts.len(), 0, "nothing was asked of the system");
+        }
+    });
 }
 
 #[test]
 fn absent_files_are_errors_where_missing_chunks_are() {
-    let _alone = alone();
-    let world = World::build(false);
-    let config = Config { missing_chunks: MISSING_ERROR, ..base_config() };
-    seam::begin(None, false);
-    let loader = Loader::open_on(&OS, &config).unwrap_or_else(|failure| panic!("{failure}"));
-    let mut outcome = blank();
-    stream(&loader, &world, &mut outcome);
-    let End::Failed(batches, failure) = &outcome.end else { panic!("no failure") };
-    assert_eq!((*batches, failure.status), (0, Status::NotFound));
+    alone(|| {
+        watch();
+        let world = World::build(false);
+        let config = Config { missing_chunks: MISSING_ERROR, ..base_config() };
+        seam::begin(None, false);
+        let loader = Loader::open_on(&OS, &config).unwrap_or_else(|failure| panic!("{failure}"));
+        let mut outcome = blank();
+        stream(&loader, &world, &mut outcome);
+        let End::Failed(batches, failure) = &outcome.end else { panic!("no failure") };
+        assert_eq!((*batches, failure.status), (0, Status::NotFound));
+    });
 }
 
 #[test]
 fn streams_out_of_mapped_files_bear_every_fault() {
-    let config = Config { map_uncompressed: 1, map_bytes_max: 2 << 30, ..base_config() };
-    sweep_one(scene("mapped", false, (6, 6), config));
-    let config = Config { on_error: ON_ERROR_SKIP, ..config };
-    sweep_one(scene("mapped, skip", true, (4, 4), config));
+    alone(|| {
+        let config = Config { map_uncompressed: 1, map_bytes_max: 2 << 30, ..base_config() };
+        sweep_one(scene("mapped", false, (6, 6), config));
+        let config = Config { on_error: ON_ERROR_SKIP, ..config };
+        sweep_one(scene("mapped, skip", true, (4, 4), config));
+    });
 }
