@@ -67,7 +67,8 @@ class Causes:
 def told(error: BaseException) -> str:
     kind = type(error).__name__
     try:
-        return _log.line(f"{kind}: {error}") if str(error) else kind
+        text = str(error).partition("\n")[0]  # of a worker's the rest is its traceback
+        return _log.line(f"{kind}: {text}") if text else kind
     except Exception:  # of a class of somebody else's
         return kind
 

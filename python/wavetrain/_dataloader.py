@@ -287,9 +287,10 @@ class DataLoader:
         samples, are dealt to ranks, so that those of all are those of one process; a state is for
         the same deal. tail is "pad" unless given. All ranks make as many loaders in the same order,
         and leave a loop after as many batches. Local rank 0 waits for the others before its first
-        batch. A failure of the data set or of a store ends the loader on all ranks: make another on
-        each. A batch whose transform failed is not given again. The data set must return samples,
-        not arrays. None: each loads its own.
+        batch, and a rank waits as long as pop_timeout_s of config for its next one. A failure of
+        the data set or of a store ends the loader on all ranks: make another on each. A batch whose
+        transform failed is not given again. The data set must return samples, not arrays. None:
+        each loads its own.
     files, fit: as Pipeline has them.
 
     Each iteration is an epoch; one that is left early is not gone on with. Its batches are those of
@@ -414,7 +415,7 @@ class DataLoader:
         if self._node is not None:
             raise ValueError(
                 "node is set, and the data set returns arrays, which each rank reads by workers of "
-                "its own: give node=None, or a data set that returns samples"
+                "its own: give node=None and num_workers, or a data set that returns samples"
             )
         self._arrays = arrays
         return arrays.config(config, size)

@@ -185,11 +185,11 @@ class Node:
                 return pipeline.pop()
             except TryAgain:
                 raise
-            except PoolStarved:
+            except PoolStarved as error:
                 # Local rank 0 waits for ranks that begin late, and its batches fill the slots.
                 is_early = self.local and time.monotonic() < self.waits_until
                 if not (is_early and pipeline.stats().consumers_missing):
-                    raise
+                    raise of_ranks(error) from None
             except EndOfStream:
                 self.run = None
                 if run.leaves_after is None or run.leaves_after > run.whole:  # the part was pushed
@@ -241,10 +241,12 @@ class Node:
 
 def of_ranks(error: Exception) -> Exception:
     """The same in the words of a DataLoader, whose ranks are the consumers."""
-    text = str(error)
-    if isinstance(error, ShutdownError) and " consumer " in text:
-        text = re.sub(r"\bconsumer (\d+)", r"local rank \1", text).partition(": attach it")[0]
-        error.args = (f"{text}: make another DataLoader on all ranks",)
+    text = re.sub(r"\bconsumer (\d+)", r"local rank \1", str(error))
+    if isinstance(error, ShutdownError) and text != str(error):
+        error.args = (f"{text.partition(': attach it')[0]}: make another DataLoader on all ranks",)
+    elif isinstance(error, PoolStarved):
+        limit = "config=Config(pop_timeout_s=..) is how long a rank waits"
+        error.args = (f"{text.replace('the owner', 'local rank 0')}; {limit}",)
     return error
 
 
@@ -254,6 +256,8 @@ def local_of(given: Any, rank: Any, world: Any) -> Node | None:
         return None
     if not isinstance(given, str) or not given:
         raise TypeError(f"node must be 'auto', a name or None (got {short(given)})")
+    if given != "auto" and given.strip().lower() == "auto":
+        raise ValueError(f"node must be 'auto', in small letters (got {short(given)})")
     (own, count), (number, total) = local(), who()
     if rank not in (None, number) or world not in (None, total):
         raise ValueError(

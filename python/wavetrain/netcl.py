@@ -5,9 +5,8 @@
     xb, yb = ring.slot_copy(slot_id)  # in the program, when the call is over
 
 In: the shape and the type of each field of a batch. Out: slots, one block for each, which a worker
-fills and the program copies out. A slot belongs to one side at a time: messages of the caller's own
-hand it over. Nothing has a name in /dev/shm: the slots are freed with the last process that
-has them. `DataLoader` with num_workers has workers and slots of its own, without any of this.
+fills and the program copies out; messages of the caller's own hand it over. Nothing has a name in
+/dev/shm: slots are freed with the last process that has them. `DataLoader` needs none of it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple
 
 from wavetrain._blocks import ALIGN, HEADER_BYTES, Block, aligned
 from wavetrain._border import short, whole
-from wavetrain._owned import Owned
+from wavetrain._owned import Opened
 
 __all__ = ["SharedBatchRingBuffer", "worker_write_to_shm"]
 
@@ -35,9 +34,9 @@ class Part(NamedTuple):
     offset: int
 
 
-class SharedBatchRingBuffer(Owned):
+class SharedBatchRingBuffer(Opened):
     """K = prefetch + 2 slots for batches of these fields, each a pair of a shape, whose first axis
-    is that of samples, and a dtype of numpy. n_slots gives K itself.
+    is that of samples, and a dtype of numpy. n_slots gives K itself. A `with` block closes it.
 
     `attach_info` is a dict of numbers and strings, which any process of the same user attaches by,
     as long as this one lives and has the ring open."""
@@ -52,18 +51,23 @@ class SharedBatchRingBuffer(Owned):
         for shape, dtype in fields:
             kind = numpy.dtype(dtype)
             if kind.hasobject:
-                raise TypeError(
-                    f"dtype must be one of numbers, not of objects (got {short(dtype)})"
-                )
+                raise TypeError(f"dtype must be of numbers, not of objects (got {short(dtype)})")
             extents = tuple(whole("an extent", extent, 0, 1 << 40) for extent in shape)
+            if not extents:
+                raise ValueError("a shape must begin with the number of samples (got ())")
             self.parts.append(Part(extents, kind.str, end))
             end += aligned(int(numpy.prod(extents, dtype=object)) * kind.itemsize)
+        if not self.parts:
+            raise ValueError("fields must have a (shape, dtype) for each array (got none)")
         count = whole("prefetch", prefetch, 0, 1 << 16) + 2
         count = count if n_slots is None else whole("n_slots", n_slots, 1, 1 << 16)
         self.blocks = [Block(max(end, ALIGN)) for _ in range(count)]
 
     def __len__(self) -> int:
         return len(self.blocks)
+
+    def __enter__(self) -> SharedBatchRingBuffer:
+        return self
 
     @property
     def attach_info(self) -> dict[str, Any]:
@@ -98,13 +102,8 @@ class SharedBatchRingBuffer(Owned):
 
 
 def arrays_of(block: Block, parts: Iterable[Part]) -> tuple[Any, ...]:
-    numpy: Any = importlib.import_module("numpy")
-    return tuple(
-        [
-            numpy.ndarray(shape, dtype, buffer=block.map, offset=offset)
-            for shape, dtype, offset in parts
-        ]
-    )
+    made: Any = importlib.import_module("numpy").ndarray
+    return tuple([made(shape, dtype, block.map, offset) for shape, dtype, offset in parts])
 
 
 @functools.lru_cache(ATTACHED_MAX)
@@ -125,7 +124,8 @@ def attached(pid: int, fd: int, inode: int, size: int) -> Block:
 
 def worker_write_to_shm(attach_info: Mapping[str, Any], slot_id: int, *fields: Any) -> int:
     """Copies the fields of a batch into a slot, each an array or a list of the samples' arrays.
-    If they are fewer than the slot has, they lie at its front. Returns their number."""
+    If they are fewer than the slot has, they lie at its front. Returns their number. They are cast
+    to the type of the slot as numpy's same_kind allows: f8 to f4, not f4 to i4."""
     numpy: Any = importlib.import_module("numpy")
     number = whole("slot_id", slot_id, 0, len(attach_info["fds"]) - 1)
     places = attach_info["pid"], attach_info["fds"][number], attach_info["inodes"][number]

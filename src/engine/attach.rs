@@ -368,6 +368,11 @@ impl Engine {
         let (number, process) = (attached.number, attached.owner.process);
         fail!(why, Starved, "the owner (process {process}) has no batch for consumer {number}");
         write_own(&mut why, &self.lock.lock(), self.shared);
+        if let Some((other, slots, ahead)) = attached.records.holder().filter(|one| one.0 != number)
+        {
+            let text = "the owner has no free slot";
+            write!(why, "; {text}: consumer {other} has {slots}, {ahead} of them not popped");
+        }
         let all = u64::MAX >> (u64::BITS - attached.count);
         write_unattached(&mut why, all & !attached.records.attached());
         why

@@ -34,6 +34,16 @@ impl State {
             && self.publish_next(shared, &records)
         {}
         self.note_lists(shared);
+        records.set_holder(self.holder());
+    }
+
+    /// See [`Records::holder`].
+    fn holder(&self) -> Option<(u32, u32, u32)> {
+        let waits = |one: &Consumer| one.stage == Stage::Attached && one.untaken() == 0;
+        if !self.slots.lacks_place() || !self.consumers.each.iter().any(waits) {
+            return None;
+        }
+        self.consumers.holders_of_slots().max_by_key(|(_, slots, _)| *slots)
     }
 
     /// Notes whether the stream makes consumers wait.

@@ -93,5 +93,17 @@ def test_a_ring_that_is_closed_is_gone_and_arrays_of_it_are_not(ring):
         ring.slot_copy(0)
     with pytest.raises(ValueError, match="the ring is closed, or of another user"):
         worker_write_to_shm(info, 0, [numpy.zeros((2, 3))], [1])
-    with pytest.raises(TypeError, match="dtype must be one of numbers"):
+    with pytest.raises(TypeError, match="dtype must be of numbers"):
         SharedBatchRingBuffer([((4,), object)])
+    with pytest.raises(ValueError, match="a shape must begin with the number of samples"):
+        SharedBatchRingBuffer([((), "f4")])
+    with pytest.raises(ValueError, match="fields must have a .shape, dtype. for each array"):
+        SharedBatchRingBuffer([])
+
+
+def test_a_with_block_closes_a_ring():
+    with SharedBatchRingBuffer([((4,), "f4")]) as ring:
+        worker_write_to_shm(ring.attach_info, 0, numpy.arange(4.0))
+        assert (ring.slot_copy(0)[0] == numpy.arange(4)).all()
+    with pytest.raises(ValueError, match="the ring is closed"):
+        ring.slot_copy(0)

@@ -492,6 +492,19 @@ def test_a_consumer_that_holds_all_slots_gets_the_fix(serve, attach):
     del arrays
 
 
+def test_a_consumer_that_waits_hears_who_has_the_slots(serve, attach):
+    owner, idle, other = serve(2, n_batch_slots=4), attach(0), attach(1, pop_timeout_s=0.2)
+    owner.push(rows(60))
+    for _ in range(2):
+        other.pop().release()
+    text = "the owner has no free slot: consumer 0 has 4, 4 of them not popped"
+    with pytest.raises(wavetrain.PoolStarved, match=text):
+        while True:
+            other.pop().release()
+    idle.pop().release()
+    other.pop().release()
+
+
 def test_a_path_is_a_name_too(tmp_path):
     path = str(tmp_path / "socket")
     with wavetrain.serve(settings(), path, 1) as owner, wavetrain.attach(path, 0) as consumer:
@@ -970,6 +983,8 @@ def test_loaders_of_a_node_say_what_they_cannot_do(monkeypatch):
     assert loader()._node.name != loader()._node.name
     with pytest.raises(ValueError, match="returns arrays"):
         wavetrain.DataLoader(Images(), 4, num_workers=1, node="auto")
+    with pytest.raises(ValueError, match="node must be 'auto', in small letters"):
+        wavetrain.DataLoader(Images(), 4, node="Auto")
     for given, kind, says in (
         ({"rank": 1}, ValueError, "rank 0 of 2"),
         ({"node": 4}, TypeError, "node must be"),

@@ -302,6 +302,7 @@ def test_a_sample_that_fails_is_an_error_behind_the_batches_before_it(loader, wh
     assert len(str(caught.value).splitlines()) == 1
     if why == "raise":
         assert "in __getitem__\n" in str(caught.value.__cause__)
+        assert "Traceback" not in str(caught.value)
 
 
 def test_samples_that_fail_have_a_status_and_the_others_come_out(loader, caplog):

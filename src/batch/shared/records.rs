@@ -17,7 +17,7 @@ use static_assertions::const_assert;
 /// "wavetrn" and a byte that is not text.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"wavetrn\x01");
 /// Changes with the meaning of anything here.
-pub const LAYOUT: u32 = 1;
+pub const LAYOUT: u32 = 2;
 /// Entries of a list that are kept: all slots, and as many ends, errors and resets.
 pub const ENTRIES: u64 = 128;
 
@@ -106,6 +106,8 @@ struct Live {
     sleeps: AtomicU32,
     /// Consumers that are attached, as bits.
     attached: AtomicU64,
+    /// What [`Records::holder`] returns, 16 bits each, from 1 + the consumer on; 0: nobody.
+    holder: AtomicU64,
     /// Odd while the failure is written.
     failure_version: AtomicU64,
     failure: [AtomicU64; FAILURE_WORDS],
@@ -345,6 +347,24 @@ impl Records {
     /// Notes the consumers that are attached.
     pub fn set_attached(&self, attached: u64) {
         self.store(|| self.live().attached.store(attached, SeqCst));
+    }
+
+    /// The consumer that has most slots, while there is none for the next batch and another
+    /// consumer waits: its number, slots, and those of them that it has not popped.
+    pub fn holder(&self) -> Option<(u32, u32, u32)> {
+        let word = self.live().holder.load(SeqCst);
+        let part = |number: u32| (word >> (16 * number)) as u32 & 0xFFFF;
+        Some((part(0).checked_sub(1)?, part(1), part(2)))
+    }
+
+    /// Notes that consumer; None: nobody waits for the slots of another.
+    pub fn set_holder(&self, holder: Option<(u32, u32, u32)>) {
+        let word = holder.map_or(0, |(number, slots, ahead)| {
+            u64::from(number + 1) | u64::from(slots) << 16 | u64::from(ahead) << 32
+        });
+        if self.live().holder.load(SeqCst) != word {
+            self.store(|| self.live().holder.store(word, SeqCst));
+        }
     }
 
     /// Writes the failure that [`What::Error`] stands for.
