@@ -2,6 +2,7 @@
 #![cfg(feature = "cli")]
 
 mod augment;
+mod checks;
 mod commands;
 #[path = "../common/mod.rs"]
 mod common;

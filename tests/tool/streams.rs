@@ -363,6 +363,7 @@ fn a_terminal_shows_how_far_a_command_is() {
         ),
         (&["bench", "--requests", "list"], "streaming", "/5,000 "),
         (&["stats", &uri], "measuring", "/1 "),
+        (&["check", &uri], "checking", "/"),
         (&["epoch", &uri, "--box", "2"], "streaming an epoch", "/150 "),
         (&["inspect", "."], "looking at arrays", "/1 "),
     ] {

@@ -171,7 +171,7 @@ impl ConfigFlags {
         parser: &mut lexopt::Parser,
         command: &str,
     ) -> Outcome<()> {
-        if name == "digest" && matches!(command, "crop" | "demo" | "epoch" | "stats") {
+        if name == "digest" && matches!(command, "check" | "crop" | "demo" | "epoch" | "stats") {
             return usage(format!("{command} shows no digests: wavetrain bench --digest does"));
         }
         if self.take(name, parser)? {

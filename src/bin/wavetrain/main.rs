@@ -1,5 +1,5 @@
 //! `wavetrain`: the command-line tool. It inspects arrays, cuts boxes out of them, measures their
-//! elements and the loader, predicts and counts what epochs cost, prints its memory bill and shows
+//! elements and the loader, checks every chunk, predicts and counts what epochs cost, prints its memory bill and shows
 //! it at work.
 //!
 //! What comes in is the command line; what goes out is files, JSON or text on standard output, and
@@ -10,6 +10,7 @@
 mod augments;
 mod bench;
 mod budget;
+mod check;
 mod consolidated;
 mod crop;
 mod demo;
@@ -43,6 +44,7 @@ wavetrain streams boxes of chunked arrays into fixed-shape typed batches.
   wavetrain inspect URI [--json]        what an array is and whether it would be read
   wavetrain crop URI BOX [..] -o FILE   boxes into .npy files
   wavetrain stats URI [--json]          count, ends, mean, deviation and percentiles of an array
+  wavetrain check URI [--json]          every chunk read and decoded: which are bad or missing
   wavetrain bench --requests FILE       how fast a request list streams
   wavetrain epoch URI .. --box EXTENTS  what a chunk-aware shuffle decodes, predicted and counted
   wavetrain budget [config flags]       the memory bill of a config, line by line
@@ -83,18 +85,19 @@ fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
             "inspect" => inspect::run(parser),
             "crop" => crop::run(parser),
             "stats" => stats::run(parser),
+            "check" => check::run(parser),
             "bench" => bench::run(parser),
             "epoch" => epoch::run(parser),
             "budget" => budget::run(parser),
             "help" => report::print(HELP),
             other => usage(format!(
-                "unknown command '{other}': demo, inspect, crop, stats, bench, epoch or budget \
-                 (see --help)"
+                "unknown command '{other}': demo, inspect, crop, stats, check, bench, epoch or \
+                 budget (see --help)"
             )),
         },
         Some(other) => Err(other.unexpected().into()),
-        None => {
-            usage("no command: demo, inspect, crop, stats, bench, epoch or budget (see --help)")
-        }
+        None => usage(
+            "no command: demo, inspect, crop, stats, check, bench, epoch or budget (see --help)",
+        ),
     }
 }

@@ -12,7 +12,7 @@ use wavetrain::abi::ArrayInfo;
 use wavetrain::loader::{Failure, Loader, Part, Sample};
 
 /// Bytes of a cell: one chunk if that has more, else as many whole ones as it has room for.
-const CELL_BYTES: u64 = 4 << 20;
+pub const CELL_BYTES: u64 = 4 << 20;
 
 /// The cells of a box.
 pub struct Cells<'a> {
@@ -29,7 +29,7 @@ pub struct Cells<'a> {
 
 /// Whether chunks, in shards too, are row-major elements and nothing else: "bytes(little)",
 /// "sharding_indexed[bytes](index at end, crc32c)", of v2 "order C".
-fn is_plain(codecs: &str) -> bool {
+pub fn is_plain(codecs: &str) -> bool {
     let inner = codecs.rsplit('[').next().and_then(|inner| inner.split(']').next());
     let is_bare = inner.is_some_and(|inner| inner == "order C" || !inner.contains(' '));
     is_bare && !codecs.contains("transpose")

@@ -4,7 +4,7 @@
 //! that they belong to, in the order of the cells. Percentiles of types of more than 16 bits take a
 //! second pass, once the ends of each set are known.
 
-mod cells;
+pub mod cells;
 mod histogram;
 mod moments;
 mod number;
