@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""figures.py [--check]: draws the figures of the documents, docs/figures/NAME.svg. (throughput.svg there
-is drawn by tools/plot.py.)
+"""figures.py [--check]: draws the figures of the documents, docs/figures/NAME.svg.
 
-Each function below draws one figure. The background is transparent and the greys are in the middle,
-so that a figure is readable on a white page and on a dark one. --check writes nothing, and fails if
-a file is not what would be written.
+throughput.svg next to them is drawn by tools/plot.py. Each function below draws one figure. The
+background is transparent and the greys are in the middle, so that a figure is readable on a white
+page and on a dark one. --check writes nothing, and fails if a file is not what would be written.
 """
 
 import sys
@@ -28,7 +27,8 @@ class Drawing:
         style = f' fill="{fill}" fill-opacity="{opacity}"' if fill != "none" else ' fill="none"'
         style += f' stroke-dasharray="{dash}"' if dash else ""
         self.parts.append(
-            f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="3" stroke="{colour}"{style}/>'
+            f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="3" '
+            f'stroke="{colour}"{style}/>'
         )
 
     def text(self, x, y, words, colour=INK, anchor="middle", weight="normal", size=SIZE) -> None:
@@ -74,7 +74,15 @@ def store_to_batch() -> Drawing:
     drawing.box(72, 92, 90, 56, ORANGE, ORANGE, 0.3)
     drawing.text(117, 125, "box", ORANGE)
     drawing.line([(225, 130), (268, 130)])
-    drawing.labelled(272, 62, 118, 136, "read and decode\neach chunk once,\nonly the part\nthat is needed", BLUE, BLUE)
+    drawing.labelled(
+        272,
+        62,
+        118,
+        136,
+        "read and decode\neach chunk once,\nonly the part\nthat is needed",
+        BLUE,
+        BLUE,
+    )
     drawing.line([(392, 130), (428, 130)])
     drawing.labelled(432, 84, 100, 92, "cast and\ncopy into\nits row", ORANGE, ORANGE)
     drawing.line([(534, 130), (570, 130)])
@@ -115,7 +123,9 @@ def life_of_a_sample() -> Drawing:
     drawing.labelled(514, 215, 100, 40, "EXPORTED", ORANGE, ORANGE)
     drawing.line([(540, 184), (560, 212)])
     drawing.line([(590, 212), (660, 184)])
-    drawing.text(630, 240, "released, but tensors\nof the batch still live", anchor="start", size=11)
+    drawing.text(
+        630, 240, "released, but tensors\nof the batch still live", anchor="start", size=11
+    )
     drawing.labelled(262, 215, 100, 40, "FAILED", RED, RED)
     drawing.line([(312, 184), (312, 212)])
     drawing.text(370, 240, "the store is wrong:\npop reports it", anchor="start", size=11)
@@ -128,12 +138,26 @@ def batch_slots() -> Drawing:
     drawing = Drawing(760, 230, "Three slots over time: filled, ready, held, and a wait")
     drawing.text(10, 20, "n_batch_slots = 3", anchor="start", weight="bold")
     rows = [
-        [(0, 120, "fill 0", BLUE), (120, 110, "held 0", GREEN), (230, 120, "fill 3", BLUE),
-         (350, 100, "ready", FAINT), (450, 110, "held 3", GREEN)],
-        [(40, 120, "fill 1", BLUE), (160, 70, "ready", FAINT), (230, 110, "held 1", GREEN),
-         (340, 120, "fill 4", BLUE), (460, 100, "ready", FAINT)],
-        [(80, 120, "fill 2", BLUE), (200, 140, "ready", FAINT), (340, 110, "held 2", GREEN),
-         (450, 110, "fill 5", BLUE)],
+        [
+            (0, 120, "fill 0", BLUE),
+            (120, 110, "held 0", GREEN),
+            (230, 120, "fill 3", BLUE),
+            (350, 100, "ready", FAINT),
+            (450, 110, "held 3", GREEN),
+        ],
+        [
+            (40, 120, "fill 1", BLUE),
+            (160, 70, "ready", FAINT),
+            (230, 110, "held 1", GREEN),
+            (340, 120, "fill 4", BLUE),
+            (460, 100, "ready", FAINT),
+        ],
+        [
+            (80, 120, "fill 2", BLUE),
+            (200, 140, "ready", FAINT),
+            (340, 110, "held 2", GREEN),
+            (450, 110, "fill 5", BLUE),
+        ],
     ]
     for number, row in enumerate(rows):
         y = 36 + number * 42
@@ -186,7 +210,9 @@ def box_to_field() -> Drawing:
 
 
 def ranks() -> Drawing:
-    drawing = Drawing(760, 240, "How the samples of an epoch go to two ranks, and how the end is handled")
+    drawing = Drawing(
+        760, 240, "How the samples of an epoch go to two ranks, and how the end is handled"
+    )
     drawing.text(10, 24, "shuffled order of an epoch, 10 samples", anchor="start", weight="bold")
     order = [7, 2, 9, 0, 4, 8, 1, 6, 3, 5]
     for place, number in enumerate(order):
@@ -195,9 +221,19 @@ def ranks() -> Drawing:
         drawing.text(29 + place * 42, 56, str(number))
     drawing.text(440, 56, "blue: rank 0, green: rank 1", anchor="start", size=11)
     tails = [
-        ("pad", "both ranks get 3 batches of 2; repeats fill the last ones", ["7 9", "4 1", "3 7"], ["2 0", "8 6", "5 2"]),
+        (
+            "pad",
+            "both ranks get 3 batches of 2; repeats fill the last ones",
+            ["7 9", "4 1", "3 7"],
+            ["2 0", "8 6", "5 2"],
+        ),
         ("drop", "the incomplete round is left out", ["7 9", "4 1"], ["2 0", "8 6"]),
-        ("short", "ranks may get a smaller batch, or one batch less", ["7 9", "4 1", "3"], ["2 0", "8 6", "5"]),
+        (
+            "short",
+            "ranks may get a smaller batch, or one batch less",
+            ["7 9", "4 1", "3"],
+            ["2 0", "8 6", "5"],
+        ),
     ]
     for number, (name, words, first, second) in enumerate(tails):
         y = 92 + number * 50
@@ -238,7 +274,9 @@ def pipeline() -> Drawing:
     drawing.labelled(654, 250, 92, 56, "slots\nof batches", ORANGE, ORANGE)
     for x in (76, 238, 409, 569, 700):
         drawing.line([(x, 247), (x, 203)], dash="4 3")
-    drawing.text(10, 326, "blue: stages; orange: memory, all of it taken at open", anchor="start", size=11)
+    drawing.text(
+        10, 326, "blue: stages; orange: memory, all of it taken at open", anchor="start", size=11
+    )
     return drawing
 
 
@@ -250,7 +288,8 @@ def which_entry() -> Drawing:
         (220, "Do you read single boxes\nnow and then?"),
     ]
     answers = [
-        "list of boxes: Pipeline, or torch.Batches in torch\ndata set with epochs and ranks: DataLoader",
+        "list of boxes: Pipeline, or torch.Batches in torch\n"
+        "data set with epochs and ranks: DataLoader",
         "source.Source: callback, iterator or feed\nnext to boxes of a store: Box(array)",
         "Reader, or wavetrain.reader()",
     ]
@@ -265,7 +304,15 @@ def which_entry() -> Drawing:
     return drawing
 
 
-FIGURES = [store_to_batch, life_of_a_sample, batch_slots, box_to_field, ranks, pipeline, which_entry]
+FIGURES = [
+    store_to_batch,
+    life_of_a_sample,
+    batch_slots,
+    box_to_field,
+    ranks,
+    pipeline,
+    which_entry,
+]
 
 
 def main() -> None:

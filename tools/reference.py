@@ -9,7 +9,6 @@ nothing, and fails if a page is not what would be written.
 
 import re
 import sys
-from pathlib import Path
 
 import settings
 
@@ -20,23 +19,27 @@ NOTE = "<!-- tools/reference.py writes this page. -->\n"
 SETTINGS = """# Settings
 
 {note}
-You need this to look up a setting. C has them in `wavetrain_config`, Rust in `Config`, Python in `wavetrain.Config`, and the
-tool as flags. The default is in brackets. `WAVETRAIN_` is left out of names of constants here. Names that end with `_` stand
-for the constants that begin so: `PAD_` for `PAD_NONE`, `PAD_CONSTANT` and so on.
+You need this to look up a setting. C has them in `wavetrain_config`, Rust in `Config`, Python in
+`wavetrain.Config`, and the tool as flags. The default is in brackets. `WAVETRAIN_` is left out of
+names of constants here. Names that end with `_` stand for the constants that begin so: `PAD_` for
+`PAD_NONE`, `PAD_CONSTANT` and so on.
 
-In Python, times are in seconds, choices are words ("edge"), the default of `backend` and of `numa_strategy` is "auto", and
-`sample_rank` follows from `sample_shape`. "-" marks a setting that a surface sets in another way, or not at all.
-[Tuning](../tuning.md) has the order in which to try them, [memory](../memory.md) their cost.
+In Python, times are in seconds, choices are words ("edge"), the default of `backend` and of
+`numa_strategy` is "auto", and `sample_rank` follows from `sample_shape`. "-" marks a setting that
+a surface sets in another way, or not at all. [Tuning](../tuning.md) has the order in which to try
+them, [memory](../memory.md) their cost.
 """
 
 STATS = """# Stats
 
 {note}
-You need this to look up a counter or a timer. C has them in `wavetrain_stats_view`, Python in `pipeline.stats()`. They count
-since open, or since `stats_reset`. [Tuning](../tuning.md) explains what to look at first.
+You need this to look up a counter or a timer. C has them in `wavetrain_stats_view`, Python in
+`pipeline.stats()`. They count since open, or since `stats_reset`. [Tuning](../tuning.md) explains
+what to look at first.
 
-A timer is a `wavetrain_metric`: the sum of nanoseconds over all threads, the shortest observation, bytes in, bytes out, the
-number of observations, and a histogram by powers of two. In Python it is a `Metric`, with milliseconds.
+A timer is a `wavetrain_metric`: the sum of nanoseconds over all threads, the shortest
+observation, bytes in, bytes out, the number of observations, and a histogram by powers of two. In
+Python it is a `Metric`, with milliseconds.
 
 | name | kind | meaning |
 |---|---|---|
@@ -45,8 +48,8 @@ number of observations, and a histogram by powers of two. In Python it is a `Met
 STATUSES = """# Statuses
 
 {note}
-You need this to look up a number or a class. Each name links to its causes and fixes. "skip": a sample with this status is
-skipped with `on_error = skip`, and the stream continues.
+You need this to look up a number or a class. Each name links to its causes and fixes. "skip": a
+sample with this status is skipped with `on_error = skip`, and the stream continues.
 
 | status | number | meaning | Python | C++ with exceptions | skip |
 |---|---|---|---|---|---|

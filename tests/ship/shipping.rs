@@ -14,7 +14,7 @@ use std::process::Command;
 /// Parts that are no crates: the C of one, and what comes with the compiler.
 const OTHER_PARTS: [&str; 3] = ["compiler_builtins", "core", "zstd"];
 
-/// What README.md says of the oldest C library.
+/// What docs/install.md says of the oldest C library.
 const GLIBC: (u32, u32) = (2, 26);
 
 fn text_of(path: &Path) -> String {
@@ -273,9 +273,9 @@ fn the_archive_links_with_the_oldest_glibc_that_the_readme_names() {
         oldest = version.max(oldest);
     }
     assert!(oldest <= GLIBC, "{oldest:?}");
-    let readme = text_of(&header::root().join("README.md"));
+    let page = text_of(&header::root().join("docs/install.md"));
     let said = format!("glibc {}.{} or later", GLIBC.0, GLIBC.1);
-    assert!(readme.contains(&said), "README.md does not say {said:?}");
+    assert!(page.contains(&said), "docs/install.md does not say {said:?}");
 }
 
 #[test]
