@@ -185,13 +185,17 @@ fn device_sources() -> String {
 fn error_texts_of_the_page_on_devices_are_those_of_the_library() {
     let page = text_of("docs/guide/devices.md");
     let section = page.split_once("## Messages").unwrap().1.split_once("\n## ").unwrap().0;
+    assert_texts_of(section, 8, &device_sources());
+}
+
+/// The first cells of a table are texts of the sources; ".." is a gap.
+fn assert_texts_of(section: &str, least: usize, sources: &str) {
     let texts: Vec<&str> = section
         .lines()
         .filter_map(|line| line.strip_prefix("| ")?.split_once(" | ").map(|(text, _)| text))
         .filter(|text| *text != "text")
         .collect();
-    assert!(texts.len() >= 8, "{texts:?}");
-    let sources = device_sources();
+    assert!(texts.len() >= least, "{texts:?}");
     for text in texts {
         for part in text.split("..") {
             assert!(sources.contains(part.trim()), "{part:?} of {text:?}");
@@ -210,6 +214,9 @@ fn texts_of_pop_and_of_the_limit_are_those_of_the_library() {
             }
         }
     }
+    let page = text_of("docs/troubleshooting.md");
+    let section = page.split_once("### STARVED").unwrap().1.split_once("\n### ").unwrap().0;
+    assert_texts_of(section, 4, &sources);
     let tuning = text_of("docs/tuning.md");
     let table = tuning.split_once("## By the text of the limit").unwrap().1;
     let rows = table.split_once("\n## ").unwrap().0.lines().filter(|line| line.starts_with("| `"));
