@@ -1,17 +1,18 @@
 //! The documents, and the snippets of code in them.
 //!
-//! A snippet of C, C++, Python, Rust or a shell has a comment before it, which tells what a test
-//! does with it:
+//! A snippet of C, C++, Python, Rust or a shell has a comment before it, with what a test does with
+//! it:
 //!
 //!     <!-- test: run -->          it runs as it stands; the demo's arrays exist
+//!     <!-- test: run torch -->    likewise, if Python has torch
 //!     <!-- test: compile -->      it is compiled alone (C, C++)
 //!     <!-- test: doctest -->      it is an example of the library's (Rust)
 //!     <!-- test: by hand -->      it builds, installs or needs another program
 //!     <!-- test: no -->           a part of a program
 //!     <!-- test: test_NAME -->    that function of tests/python/test_pages.py runs it
 //!
-//! Lines of the comment after the first stand before the snippet when it is tested, those after a
-//! line "..." behind it. Python is compiled in any case.
+//! Lines of the comment after the first stand before the snippet when it is tested, and those after
+//! a line "..." stand after it. Python is compiled in any case.
 
 use crate::common::header::root;
 use std::fs;
