@@ -61,13 +61,13 @@
 extern "C" {
 #endif
 
-/* Attaches to the loader that shares a name, as this consumer, counted from 0: a loader that takes
- * its batches. Waits until a process has the name, for timeout_ns at most: 0 does not wait,
+/* Attaches to the loader that shares a name, as this consumer, counted from 0: a loader that
+ * takes its batches. Waits until a process has the name, for timeout_ns at most: 0 does not wait,
  * UINT64_MAX waits forever. Any thread; each number is for one living process. The error is
- * optional. INVALID: NULL, a name that is not one, a path where something else than a socket lies,
- * or a number that is too large. A number that a living process has is INVALID, too, and so is an
- * owner of another user. NOT_FOUND: no process has the name in time. UNSUPPORTED: the owner's wavetrain is another
- * version. OUT_OF_MEMORY, IO. */
+ * optional. INVALID: NULL, a name that is not one, a path where something else than a socket
+ * lies, or a number that is too large. A number that a living process has is INVALID, too, and so
+ * is an owner of another user. NOT_FOUND: no process has the name in time. UNSUPPORTED: the
+ * owner's wavetrain is another version. OUT_OF_MEMORY, IO. */
 wavetrain_status wavetrain_attach(const char *share_name, uint32_t consumer, uint64_t timeout_ns,
                                   wavetrain_loader *loader, wavetrain_error *error);
 

@@ -95,8 +95,8 @@ typedef struct wavetrain_recipe_room {
 } wavetrain_recipe_room;
 
 /* A box, and what recipes have made of it. It is your memory: set struct_size, also of the structs
- * of augment and affine. None of it may move between wavetrain_recipe_begin and the push that copies
- * it, as augment leads into room. A list of them lies struct_size bytes apart. */
+ * of augment and affine. None of it may move between wavetrain_recipe_begin and the push that
+ * copies it, as augment leads into room. A list of them lies struct_size bytes apart. */
 typedef struct wavetrain_augmented {
     size_t struct_size;
     uint64_t seed;              /* draws depend on it and on place */

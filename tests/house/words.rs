@@ -1,6 +1,6 @@
 //! The rules of CONTRIBUTING.md for sentences, as far as a machine can check them: over README.md,
-//! the pages of docs/, python/README.md, and the comments of those headers that keep them. Headings, code, the heads of tables and texts that a
-//! table quotes from the library are exempt.
+//! the pages of docs/, python/README.md, and the comments of those headers that keep them.
+//! Headings, code, the heads of tables and texts that a table quotes from the library are exempt.
 
 use crate::common::header::root;
 use crate::common::pages::pages;
