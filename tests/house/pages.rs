@@ -266,3 +266,28 @@ fn the_log_of_measurements_lists_its_files() {
         }
     }
 }
+
+#[test]
+fn the_claim_and_its_table_are_those_of_the_log() {
+    let log = text_of("benches/log/2026-11-29-36-lists.md");
+    let claim = log.split_once("**Claim**: at least").unwrap().1.split_once("\n\n").unwrap().0;
+    let numbers: Vec<&str> =
+        claim.split_whitespace().filter(|word| word.parse::<f64>().is_ok()).collect();
+    assert_eq!(numbers.len(), 4, "{claim}");
+    let (readme, page) = (text_of("README.md"), text_of("docs/performance.md"));
+    for number in [numbers[0], numbers[2]] {
+        assert!(readme.contains(&format!(" {number} times")), "README.md has not {number}");
+        assert!(page.contains(&format!("**{number}**")), "performance.md has not {number}");
+    }
+    let table = page.split_once("| kind | list |").unwrap().1.split_once("\n\n").unwrap().0;
+    let rows: Vec<&str> = table.lines().skip(2).collect();
+    assert!(rows.len() >= 8);
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [_, list, rate, tensorstore, zarrs] = cells[..] else { panic!("{row}") };
+        let begun = format!("| {list} | {} | {tensorstore}, ", rate.replace(',', ""));
+        let rest = log.split_once(&begun).unwrap_or_else(|| panic!("{begun}")).1;
+        let of_zarrs = rest.split(" | ").nth(1).unwrap();
+        assert!(of_zarrs.starts_with(&format!("{zarrs}, ")), "{row}: {of_zarrs}");
+    }
+}
