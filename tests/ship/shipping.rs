@@ -245,7 +245,7 @@ fn version(text: &str) -> Option<(u32, u32)> {
 /// A C library keeps every version of a function that it ever had, so its oldest tells since when
 /// there is one.
 #[test]
-fn the_archive_links_with_the_oldest_glibc_that_the_readme_names() {
+fn the_archive_links_with_the_oldest_glibc_that_the_documents_name() {
     let Some(folder) = archive() else { return };
     let Some(library) = c_library() else { return };
     let mut since: BTreeMap<String, (u32, u32)> = BTreeMap::new();
