@@ -1,6 +1,7 @@
 //! The rules of CONTRIBUTING.md for sentences, as far as a machine can check them: over README.md,
-//! the pages of docs/, python/README.md, and the comments of those headers that keep them.
-//! Headings, code, the heads of tables and texts that a table quotes from the library are exempt.
+//! CONTRIBUTING.md, SECURITY.md, the pages of docs/, python/README.md, and the comments of those
+//! headers that keep them. Headings, code, the heads of tables and texts that a table quotes from
+//! the library are exempt.
 
 use crate::common::header::root;
 use crate::common::pages::pages;
@@ -139,7 +140,10 @@ fn faults(sentence: &str) -> Vec<String> {
 #[test]
 fn sentences_of_the_documents_are_plain() {
     let mut found = Vec::new();
-    for (page, text) in pages() {
+    let others = ["CONTRIBUTING.md", "SECURITY.md"];
+    let text = |name: &str| std::fs::read_to_string(root().join(name)).unwrap();
+    let others = others.map(|name| (name.to_string(), text(name)));
+    for (page, text) in pages().into_iter().chain(others) {
         // Their sentences are those of the tables in the sources.
         if page.starts_with("docs/reference/") {
             continue;
