@@ -1,4 +1,5 @@
-//! The packed archive is what docs/install.md says: only our names, only libc, no allocation after open.
+//! The packed archive is as docs/install.md has it: only our names, only libc, no allocation after
+//! open.
 //!
 //! tools/archive.sh makes it once per run; readelf looks at it (GNU nm cannot read it), and the C
 //! programs of tests/c and examples/ are linked with it and run on stores that are made here. A
