@@ -36,10 +36,10 @@ const KINDS: [&str; 5] = ["noise", "smooth", "runs", "labels", "text"];
 fn painted(kind: &str, size: usize) -> Vec<u8> {
     if kind == "text" {
         let text = concat!(
-            include_str!("../README.md"),
+            include_str!("../CHANGELOG.md"),
             include_str!("../include/wavetrain.h"),
             include_str!("../include/wavetrain.hpp"),
-            include_str!("RESULTS.md"),
+            include_str!("log/2026-11-22-36-lists.md"),
             include_str!("compare.py"),
             include_str!("kernels.rs"),
         );

@@ -6,7 +6,7 @@
     cargo build --release --manifest-path benches/zarrs_peer/Cargo.toml
     .venv/bin/python benches/compare.py DATA --verify
     .venv/bin/python benches/compare.py DATA --repeats 5 --out results.jsonl
-    .venv/bin/python tools/plot.py results.jsonl -o throughput.svg
+    .venv/bin/python tools/plot.py results.jsonl -o docs/figures/throughput.svg
 
 Goes out: one line of JSON per run in the results file, and on standard output a markdown table of
 medians, with the worst ratios under it: these are what may be claimed. Then come the rows of

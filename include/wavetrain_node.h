@@ -38,7 +38,7 @@
  * keeps the socket. A consumer notices within a second that its owner closed or ended: it takes the
  * batches that were published, then pop is SHUTDOWN. Batches that it holds stay readable until it
  * closes. A consumer that ends without a close, or closes while batches wait for it, or did not
- * attach in attach_timeout_ns, is lost: batches that it had popped are dropped, counted as
+ * attach in attach_timeout_ns, is lost. Batches that it had popped are dropped, counted as
  * stats.batches_lost and logged with their tags. Those in its list are for the next consumer
  * (SHARE_FIRST), or end the stream with SHUTDOWN (LOST_FAIL), or are dropped and counted
  * (LOST_SKIP). Another process may attach with its number, and takes the list from there on. A
@@ -61,13 +61,13 @@
 extern "C" {
 #endif
 
-/* Attaches to the loader that shares a name, as this consumer, counted from 0: a loader that takes
- * its batches. Waits until a process has the name, for timeout_ns at most: 0 does not wait,
+/* Attaches to the loader that shares a name, as this consumer, counted from 0: a loader that
+ * takes its batches. Waits until a process has the name, for timeout_ns at most: 0 does not wait,
  * UINT64_MAX waits forever. Any thread; each number is for one living process. The error is
- * optional. INVALID: NULL, a name that is not one, a path where something else than a socket lies,
- * a number that is too large or that a living process has, an owner of another user; NOT_FOUND: no
- * process has the name in time; UNSUPPORTED: the owner's wavetrain is another version;
- * OUT_OF_MEMORY; IO. */
+ * optional. INVALID: NULL, a name that is not one, a path where something else than a socket
+ * lies, or a number that is too large. A number that a living process has is INVALID, too, and so
+ * is an owner of another user. NOT_FOUND: no process has the name in time. UNSUPPORTED: the
+ * owner's wavetrain is another version. OUT_OF_MEMORY, IO. */
 wavetrain_status wavetrain_attach(const char *share_name, uint32_t consumer, uint64_t timeout_ns,
                                   wavetrain_loader *loader, wavetrain_error *error);
 

@@ -94,9 +94,9 @@ typedef struct wavetrain_recipe_room {
     uint64_t crops; /* so far */
 } wavetrain_recipe_room;
 
-/* A box, and what recipes have made of it. Yours; set struct_size, also of what augment and affine
- * lead to. None of it may move between wavetrain_recipe_begin and the push that copies it, as
- * augment leads into room. A list of them lies struct_size bytes apart. */
+/* A box, and what recipes have made of it. It is your memory: set struct_size, also of the structs
+ * of augment and affine. None of it may move between wavetrain_recipe_begin and the push that
+ * copies it, as augment leads into room. A list of them lies struct_size bytes apart. */
 typedef struct wavetrain_augmented {
     size_t struct_size;
     uint64_t seed;              /* draws depend on it and on place */
@@ -176,9 +176,9 @@ int32_t wavetrain_recipe_clamp(wavetrain_augmented *boxes, uint64_t count, float
 int32_t wavetrain_recipe_cutout(wavetrain_augmented *boxes, uint64_t count, const char *name,
                                 uint64_t size, const float *erased, uint32_t n_erased);
 
-/* Erases a rectangle of two axes of space with the probability p: its area is a part
- * scale[0] + (scale[1] - scale[0]) * u of the picture's, and height / width is r, where log2(r) is
- * drawn by u between the logarithms of ratio. Sides are sqrt(area * r) and sqrt(area / r), rounded,
+/* Erases a rectangle of two axes of space with the probability p. Its area is a part
+ * scale[0] + (scale[1] - scale[0]) * u of the picture's. height / width is r, and log2(r) is drawn
+ * by u between the logarithms of ratio. Sides are sqrt(area * r) and sqrt(area / r), rounded,
  * at least 1 and at most the picture's. scale is above 0 and up to 1, NULL: 0.02, 0.2. ratio is
  * 1/256 to 256, NULL: 0.3, 3.3. The lower one is first. A picture has 2^48 places at most.
  * Lanes 0: h(p). 1: area. 2: ratio. 3, 4: the begins. */

@@ -101,11 +101,11 @@ static inline wavetrain_rows wavetrain_tile(const wavetrain_split *split, uint32
 
 /* ---- Tiles of several axes ---------------------------------------------------------------------
  *
- * An array as a grid of tiles of one shape, those at its far edges cut; numbered in row-major
- * order, so that the numbers can be split like rows: { .rows = wavetrain_grid_count(..), .. }. An
- * edge of 0 is the whole axis: edges { wavetrain_tile_rows(..), 0, 0 } are tiles of axis 0, and the
- * other axes ride along. Edges as of wavetrain_array_view's chunk_shape or file_shape make tiles
- * that share no chunk, or no file. */
+ * An array is a grid of tiles of one shape, those at its far edges cut. They are numbered in
+ * row-major order, so that the numbers can be split like rows, as { .rows =
+ * wavetrain_grid_count(..), .. }. An edge of 0 is the whole axis: edges { wavetrain_tile_rows(..),
+ * 0, 0 } are tiles of axis 0, and the other axes ride along. Edges as of wavetrain_array_view's
+ * chunk_shape or file_shape make tiles that share no chunk, or no file. */
 
 /* Tiles along an axis. */
 static inline uint64_t wavetrain_grid_extent(uint64_t extent, uint64_t edge) {
@@ -260,7 +260,7 @@ public:
     private:
         cut *over_;
     };
-    /* A walk goes through the files once: a second one continues after the end of the first. */
+    /* A walk visits the files once: a second one continues after the end of the first. */
     iterator begin() noexcept { return ++iterator(*this); }
     iterator end() noexcept { return iterator(*this); }
     /* Rows that are missing: not 0 after the loop if the files have fewer. */

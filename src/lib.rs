@@ -109,8 +109,8 @@ mod rooms {
 extern crate std;
 
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+#[doc = include_str!("../docs/quickstart/rust.md")]
+struct QuickStart;
 
 /// Safe code cannot do any of this. Each example compiled before its function became unsafe.
 ///

@@ -110,8 +110,9 @@ binary() {
 
     cp "$work/archive/LICENSE" "$work/archive/LICENSES.txt" "$tree/share/licenses/wavetrain/"
     doc=$tree/share/doc/wavetrain
-    cp "$root/README.md" "$root/CHANGELOG.md" "$root/SECURITY.md" \
+    cp "$root/README.md" "$root/CHANGELOG.md" "$root/CONTRIBUTING.md" "$root/SECURITY.md" \
         "$work/archive/wavetrain.spdx.json" "$doc/"
+    cp -R "$root/docs" "$doc/docs"
     # What the archive defines and what it wants, a name a line.
     "$readelf" -sW "$work/wavetrain.o" |
         awk '$5 != "LOCAL" && $8 != "" && $1 ~ /:$/ && $1 != "Num:" {
@@ -127,9 +128,10 @@ source_archive() {
     test ! -d "$root/vendor" || fail "this is a source archive already: take ONLY=binary"
     mkdir -p "$tree/src"
     (cd "$root" && tar -cf - --exclude=src/bin --exclude='*_tests.rs' --exclude=tests.rs \
-        CHANGELOG.md LICENSE README.md SECURITY.md CMakeLists.txt Cargo.toml Cargo.lock include \
-        kernels src tools/archive.sh tools/dist.sh tools/fold.c tools/fold.ld tools/glibc.sh \
-        tools/package tools/panics.sh tools/parts.sh tools/parts.txt) |
+        CHANGELOG.md CONTRIBUTING.md LICENSE README.md SECURITY.md CMakeLists.txt Cargo.toml \
+        Cargo.lock docs include kernels src tools/archive.sh tools/dist.sh tools/fold.c \
+        tools/fold.ld tools/glibc.sh tools/package tools/panics.sh tools/parts.sh \
+        tools/parts.txt) |
         tar -xf - -C "$tree"
     # The manifest without what only the tool, the tests and the benches need.
     awk '/^\[/ { keep = $0 !~ /^\[(dev-dependencies|features|\[bin\]|\[bench\])/ }

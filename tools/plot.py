@@ -2,7 +2,7 @@
 """Draws the results of benches/compare.py: one line per list of boxes.
 
     python3 -m venv .venv && .venv/bin/pip install matplotlib
-    .venv/bin/python tools/plot.py results.jsonl -o throughput.svg [--scenarios 'big_*',gzip,...]
+    .venv/bin/python tools/plot.py results.jsonl -o docs/figures/throughput.svg [--scenarios 'big_*',gzip,...]
 
 A bar is wavetrain's rate as a multiple of that of tensorstore's faster mode, on a logarithmic scale;
 the thin one under it is the same where both keep 512 MiB of decoded chunks. Marks are the zarrs crate

@@ -41,7 +41,7 @@ const DECODED_WISH_BYTES: u64 = 2 * WAVE_WISH_BYTES;
 /// large device has at a time are four thousand warps; a stream of blosc's may be 128 KiB.
 const DECODED_GIVEN_BYTES: u64 = 4096 * (128 << 10);
 /// The most decoders beside which a device decodes unless the config insists: two or three had the
-/// rate of an H200 (benches/RESULTS.md).
+/// rate of an H200 (benches/log/2026-11-26-h200.md).
 const DEVICE_DECODERS_MAX: u32 = 2;
 /// The bytes that a stream decodes to on the average, or more: blosc's blocks are larger, but for
 /// the least.

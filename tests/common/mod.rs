@@ -28,6 +28,7 @@ pub mod mapped;
 pub mod npy;
 pub mod oracle;
 pub mod pack;
+pub mod pages;
 pub mod platform;
 pub mod read_boxes;
 pub mod replay;

@@ -63,8 +63,10 @@ fn copy_the_tree() -> PathBuf {
         "LICENSE",
         "README.md",
         "CHANGELOG.md",
+        "CONTRIBUTING.md",
         "SECURITY.md",
         "benches", // the manifest names them
+        "docs",
         "include",
         "kernels",
         "python",

@@ -1,8 +1,9 @@
-//! The house itself: style, README.md, committed kernels, and the scripts that are carried away.
+//! The house itself: style, documents, committed kernels, and the scripts that are carried away.
 
 #[path = "../common/mod.rs"]
 mod common;
 mod gpu_run;
+mod pages;
 mod ptx;
-mod readme;
 mod style;
+mod words;

@@ -1,4 +1,5 @@
-//! The packed archive is what the README says: only our names, only libc, no allocation after open.
+//! The packed archive is as docs/install.md has it: only our names, only libc, no allocation after
+//! open.
 //!
 //! tools/archive.sh makes it once per run; readelf looks at it (GNU nm cannot read it), and the C
 //! programs of tests/c and examples/ are linked with it and run on stores that are made here. A
@@ -105,7 +106,7 @@ const LIBC: [&str; 81] = [
 
 const VOLUMES: u64 = 6;
 
-/// Compiles and links one C program as the README says, with every warning an error.
+/// Compiles and links one C program as docs/install.md says, with every warning an error.
 fn build(folder: &Path, source: &str) -> PathBuf {
     build_with(folder, source, &[])
 }

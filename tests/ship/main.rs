@@ -10,6 +10,7 @@ mod examples;
 mod hdf5;
 mod link;
 mod packages;
+mod pages;
 mod panics;
 mod python;
 mod questions;

@@ -14,7 +14,7 @@ use std::process::Command;
 /// Parts that are no crates: the C of one, and what comes with the compiler.
 const OTHER_PARTS: [&str; 3] = ["compiler_builtins", "core", "zstd"];
 
-/// What README.md says of the oldest C library.
+/// What docs/install.md says of the oldest C library.
 const GLIBC: (u32, u32) = (2, 26);
 
 fn text_of(path: &Path) -> String {
@@ -245,7 +245,7 @@ fn version(text: &str) -> Option<(u32, u32)> {
 /// A C library keeps every version of a function that it ever had, so its oldest tells since when
 /// there is one.
 #[test]
-fn the_archive_links_with_the_oldest_glibc_that_the_readme_names() {
+fn the_archive_links_with_the_oldest_glibc_that_the_documents_name() {
     let Some(folder) = archive() else { return };
     let Some(library) = c_library() else { return };
     let mut since: BTreeMap<String, (u32, u32)> = BTreeMap::new();
@@ -273,9 +273,9 @@ fn the_archive_links_with_the_oldest_glibc_that_the_readme_names() {
         oldest = version.max(oldest);
     }
     assert!(oldest <= GLIBC, "{oldest:?}");
-    let readme = text_of(&header::root().join("README.md"));
+    let page = text_of(&header::root().join("docs/install.md"));
     let said = format!("glibc {}.{} or later", GLIBC.0, GLIBC.1);
-    assert!(readme.contains(&said), "README.md does not say {said:?}");
+    assert!(page.contains(&said), "docs/install.md does not say {said:?}");
 }
 
 #[test]

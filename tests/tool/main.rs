@@ -11,6 +11,7 @@ mod epoch;
 mod fields;
 mod groups;
 mod memory;
+mod pages;
 mod shared;
 mod simulated;
 mod statistics;

@@ -1,13 +1,17 @@
-"""The snippets of the READMEs, run as they stand."""
+"""The snippets of Python in README.md, python/README.md and docs/, run as they stand.
+
+A comment before a snippet tells what to do with it: tests/common/pages.rs has the list. Each is
+compiled; "run" and "run torch" are run below, each in an empty folder, with a store as the demo's.
+"""
 
 from __future__ import annotations
 
-import importlib.util
 import os
+import re
 import subprocess
 import sys
-import types
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy
 import pytest
@@ -16,32 +20,89 @@ import zarr
 import wavetrain
 
 ROOT = Path(__file__).parent.parent.parent
+PAGES = sorted([ROOT / "README.md", ROOT / "python/README.md", *ROOT.glob("docs/**/*.md")])
+SNIPPET = re.compile(r"(?:^<!-- test: ((?:(?!-->).)*)-->\n\n?)?^```python\n(.*?)^```$", re.S | re.M)
 
 
-def snippets(path: str) -> list[str]:
-    text = (ROOT / path).read_text()
-    return [part.split("```")[0] for part in text.split("```python\n")[1:]]
+class Snippet(NamedTuple):
+    page: str
+    mark: str
+    before: str
+    code: str
+    after: str
 
 
-@pytest.mark.parametrize("readme", ["README.md", "python/README.md"])
-def test_the_first_snippet_streams_the_array_that_it_names(readme, tmp_path, monkeypatch):
+def snippets() -> list[Snippet]:
+    found = []
+    for path in PAGES:
+        for comment, code in SNIPPET.findall(path.read_text()):
+            mark, _, hidden = comment.partition("\n")
+            before, _, after = hidden.partition("...\n")
+            page = path.relative_to(ROOT).as_posix()
+            found.append(Snippet(page, mark.strip(), before, code, after))
+    return found
+
+
+def snippet(words: str) -> str:
+    """The one snippet with these words."""
+    (found,) = [each.code for each in snippets() if words in each.code]
+    return found
+
+
+@pytest.fixture
+def demo(tmp_path, monkeypatch):
+    """A home with arrays as those of `wavetrain demo`, of which a corner is written."""
     monkeypatch.chdir(tmp_path)
-    array = zarr.create_array("cells.zarr/0", shape=(640, 128, 128), chunks=(64,) * 3, dtype="u1")
-    array[:] = numpy.broadcast_to(numpy.arange(640)[:, None, None] % 256, array.shape)
-    if importlib.util.find_spec("torch") is None:
-        stands_in = types.SimpleNamespace(from_dlpack=numpy.from_dlpack)
-        monkeypatch.setitem(sys.modules, "torch", stands_in)
-    planes = []
-    names = {"train": lambda x, *_: planes.extend(numpy.asarray(x)[:, :, 5, 9].ravel().tolist())}
-    exec(snippets(readme)[0], names)
-    assert planes == [z % 256 for z in range(640)]
+    monkeypatch.setenv("HOME", str(tmp_path))
+    store = tmp_path / ".cache/wavetrain/demo"
+    corner = numpy.broadcast_to(numpy.arange(64)[:, None, None], (64, 128, 128))
+    for name, dtype in (("bodies", "u2"), ("fibres", "u2"), ("mask", "u1")):
+        shape, chunks = (192, 512, 512), (32, 64, 64)
+        array = zarr.create_array(store / name, shape=shape, chunks=chunks, dtype=dtype)
+        array[:64, :128, :128] = corner.astype(dtype)
+    return store
 
 
 def test_all_snippets_are_python():
-    found = [(path, text) for path in ("README.md", "python/README.md") for text in snippets(path)]
-    assert len(found) >= 3
-    for path, text in found:
-        compile(text, path, "exec")
+    assert len(snippets()) > 20
+    for each in snippets():
+        compile(each.before + each.code + each.after, each.page, "exec")
+
+
+def to_run(*marks: str) -> list[object]:
+    found = [each for each in snippets() if each.mark in marks]
+    assert found
+    return [pytest.param(each, id=f"{each.page}-{number}") for number, each in enumerate(found)]
+
+
+def run(each: Snippet) -> None:
+    """In a process of its own, as a script: it may change its environment."""
+    Path("script.py").write_text(each.before + each.code + each.after)
+    path = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    command = [sys.executable, "-W", "error", "script.py"]
+    done = subprocess.run(command, env=path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("each", to_run("run"))
+def test_a_snippet_runs(each, demo):
+    run(each)
+
+
+@pytest.mark.parametrize("each", to_run("run torch"))
+def test_a_snippet_with_torch_runs(each, demo):
+    pytest.importorskip("torch", reason="there is no torch here")
+    run(each)
+
+
+def test_the_first_snippet_streams_the_array_that_it_names(demo, capsys):
+    for page in ("README.md", "python/README.md"):
+        code = next(each.code for each in snippets() if each.page == page)
+        found = []
+        code = code.replace("print(batch.info.tags, ", "found.append((batch.info.tags, ")
+        exec(code.replace("voxels.mean())", "voxels[0, :, 5, 9].tolist()))"), {"found": found})
+        assert [tags[0] for tags, _ in found] == [0, 128, 256]
+        assert found[0][1] == list(range(64)) and found[1][1] == [0] * 64
 
 
 def test_the_snippet_of_fields_streams_images_masks_and_labels(tmp_path, monkeypatch):
@@ -60,7 +121,7 @@ def test_the_snippet_of_fields_streams_images_masks_and_labels(tmp_path, monkeyp
         labels.extend(label.tolist())
         assert filled_shape.tolist() == [[2, 64, 64]] * 8
 
-    exec(snippets("python/README.md")[1], {"train": train})
+    exec(snippet("upside down"), {"train": train})
     images, masks = numpy.concatenate(images), numpy.concatenate(masks)
     numpy.testing.assert_array_equal(images[:, 0], data[:, ::-1])
     numpy.testing.assert_array_equal(images[:, 1], data[::-1, ::-1])
@@ -70,10 +131,10 @@ def test_the_snippet_of_fields_streams_images_masks_and_labels(tmp_path, monkeyp
 
 def test_the_snippet_of_a_source_streams_what_it_has():
     prices, found = numpy.arange(9000, dtype="i4") * 3, []
-    (snippet,) = [text for text in snippets("python/README.md") if "class Tables" in text]
+    code = snippet("class Tables")
     imports = "import numpy, wavetrain\n"
     read = "    found.append(next(pipeline.batches()).numpy()[0].tolist())\n"
-    exec(imports + snippet + read, {"columns": {"prices": prices}, "found": found})
+    exec(imports + code + read, {"columns": {"prices": prices}, "found": found})
     assert found == [prices[1000:1064].tolist()]
 
 
@@ -82,11 +143,11 @@ def test_the_snippet_of_a_store_streams_an_array_in_a_zip(tmp_path, monkeypatch)
     data, found = numpy.arange(64 * 128 * 128, dtype="u4").reshape(64, 128, 128), []
     with zarr.storage.ZipStore("cells.zip", mode="w") as store:
         zarr.create_array(store, name="0", data=data, chunks=(32, 64, 64))
-    (snippet,) = [text for text in snippets("python/README.md") if "ZipStore" in text]
+    code = snippet("ZipStore")
     read = "    found.append(next(pipeline.batches()).numpy()[0])\n"
     config = wavetrain.Config(samples_per_batch=1, sample_shape=data.shape, dtype="u32")
     names = {"config": config, "found": found}
-    exec("import numpy, wavetrain, zarr\n" + snippet + read, names)
+    exec("import numpy, wavetrain, zarr\n" + code + read, names)
     names["array"].store.close()
     numpy.testing.assert_array_equal(found[0], data)
 
@@ -95,7 +156,7 @@ def test_the_snippet_of_epochs_gives_a_rank_its_share_of_every_epoch(tmp_path, m
     monkeypatch.chdir(tmp_path)
     array = zarr.create_array("cells.zarr/0", shape=(640, 128, 128), chunks=(64,) * 3, dtype="u1")
     array[:] = numpy.broadcast_to(numpy.arange(640)[:, None, None] % 256, array.shape)
-    (snippet,) = [text for text in snippets("python/README.md") if "class Cells" in text]
+    code = snippet("class Cells")
     found = []
 
     def train(values, tags):
@@ -103,7 +164,7 @@ def test_the_snippet_of_epochs_gives_a_rank_its_share_of_every_epoch(tmp_path, m
         assert [(value == tag % 256).all() for value, tag in zip(values, tags)] == [True] * 8
         found.extend(tags)
 
-    exec(snippet.replace("10)", "2)"), names := {"place": None, "train": train})
+    exec(code.replace("10)", "2)"), names := {"place": None, "train": train})
     assert len(found) == len(names["loader"]) * 16 == 320
     assert len(set(found[:160])) == len(set(found[160:])) == 160
     assert found[:160] != found[160:] and names["place"]["epoch"] == 1
@@ -111,11 +172,9 @@ def test_the_snippet_of_epochs_gives_a_rank_its_share_of_every_epoch(tmp_path, m
 
 def test_the_snippet_of_recipes_makes_pictures_for_cifar():
     x = numpy.random.default_rng(1).integers(0, 256, (8, 3, 32, 32), "u1")
-    (snippet,) = [
-        text for text in snippets("python/README.md") if "default" not in text and "cutout(" in text
-    ]
+    code = snippet("    cutout,\n")
     names = {"xb": x, "yb": numpy.arange(8), "places": [(0, position) for position in range(8)]}
-    exec(snippet, names)
+    exec(code, names)
     assert names["xb"].shape == x.shape and names["xb"].dtype == "f4"
     assert (names["xb"] == 0).sum() >= 8 * 3 * 16 and abs(names["xb"].mean()) < 0.5
 
@@ -124,8 +183,8 @@ def test_the_snippet_of_augment_normalizes_and_erases(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     x = numpy.random.default_rng(2).integers(0, 256, (4, 3, 32, 32), "u1")
     numpy.save("images.npy", x)
-    (snippet,) = [text for text in snippets("python/README.md") if "Augment(" in text]
-    exec(snippet, names := {})
+    code = snippet("Augment(")
+    exec(code, names := {})
     found = names["first"]
     numpy.testing.assert_array_equal(found, names["second"])
     scale, bias = (
@@ -139,8 +198,8 @@ def test_the_snippet_of_augment_normalizes_and_erases(tmp_path, monkeypatch):
 
 
 def test_the_snippet_of_worker_processes_runs_as_a_script(tmp_path):
-    (snippet,) = [text for text in snippets("python/README.md") if "class Pictures" in text]
-    (tmp_path / "script.py").write_text(snippet)
+    code = snippet("class Pictures")
+    (tmp_path / "script.py").write_text(code)
     command = [sys.executable, tmp_path / "script.py"]
     path = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
     done = subprocess.run(command, env=path, capture_output=True, text=True, timeout=120)
@@ -151,6 +210,6 @@ def test_the_snippet_of_worker_processes_runs_as_a_script(tmp_path):
 
 
 def test_the_snippet_of_a_node_takes_what_the_owner_pushed():
-    (snippet,) = [text for text in snippets("python/README.md") if "wavetrain.serve(" in text]
-    exec(snippet, names := {})
+    code = snippet("wavetrain.serve(")
+    exec(code, names := {})
     assert names["seen"] == [*range(16)]
