@@ -74,10 +74,9 @@ impl Core {
     async fn load(self: &Arc<Self>, name: &Name, version: &Version) -> Result<Directory> {
         let shown = &name.shown;
         let mut tail = vec![0; TAIL_BYTES as usize];
-        // SAFETY: `tail` is not used before the target is dropped.
+        // SAFETY: `tail` is not used before the read is over.
         let mut target = unsafe { Target::of(&mut tail) };
         let end = self.end(name, &mut target, self.fetch.config.archive_max_age).await?;
-        drop(target);
         let meta = end.meta;
         if meta.version != *version {
             return Err(Error::changed(shown));
@@ -110,10 +109,9 @@ impl Core {
         version: &Version,
     ) -> Result<Vec<u8>> {
         let mut data = vec![0; bytes as usize];
-        // SAFETY: `data` is not used before the target is dropped.
+        // SAFETY: `data` is not used before the read is over.
         let mut target = unsafe { Target::of(&mut data) };
         self.fill(name, offset, &mut target, Some(version)).await?;
-        drop(target);
         Ok(data)
     }
 
@@ -134,7 +132,7 @@ impl Core {
         let version = archive.meta()?.version.clone();
         let entry = archive.entry(entry_name)?;
         let shown = format!("{}/{entry_name}", name.shown);
-        let bytes = target.len() as u64;
+        let bytes = target.bytes() as u64;
         if offset.checked_add(bytes).is_none_or(|end| end > entry.size) {
             let size = entry.size;
             return Err(Error::beyond(format!(
@@ -177,7 +175,7 @@ impl Core {
         version: &Version,
         shown: &str,
     ) -> Result<()> {
-        let bytes = target.len() as u64;
+        let bytes = target.bytes() as u64;
         if bytes == 0 {
             return Ok(());
         }

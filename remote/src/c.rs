@@ -363,8 +363,8 @@ pub unsafe extern "C" fn wavetrain_remote_close(client: *mut Client) -> c_int {
     if client.is_null() {
         return OK;
     }
-    // SAFETY: open made it, and the caller hands it in once.
     guard(FAILED, || {
+        // SAFETY: open made it, and the caller hands it in once.
         drop(unsafe { Box::from_raw(client) });
         OK
     })
@@ -519,7 +519,8 @@ fn code(result: Result<i64>) -> i64 {
 unsafe extern "C" fn hook_size(user: *mut c_void, file: *const c_char) -> i64 {
     guard(FILE_FAILED, || {
         // SAFETY: wavetrain calls with the hook's user and a name.
-        let size = unsafe { client_of(user).and_then(|client| client.size(name(file)?)) };
+        let size =
+            unsafe { client_of(user).and_then(|client| client.size(client.checked(name(file))?)) };
         code(size.map(|size| i64::try_from(size).unwrap_or(FILE_FAILED)))
     })
 }
@@ -535,8 +536,8 @@ unsafe extern "C" fn hook_read(
         // SAFETY: wavetrain calls with the hook's user, a name, and memory that it lends.
         let read = unsafe {
             client_of(user).and_then(|client| {
-                let target = target_of(target, bytes)?;
-                client.read_into(name(file)?, offset, target, Expect::Known)
+                let target = client.checked(target_of(target, bytes))?;
+                client.read_into(client.checked(name(file))?, offset, target, Expect::Known)
             })
         };
         code(read.map(|_| 0))
@@ -557,8 +558,15 @@ unsafe extern "C" fn hook_read_async(
         // completion.
         let begun = unsafe {
             client_of(user).and_then(|client| {
-                let target = target_of(target, bytes)?;
-                client.read_async(loader, ticket, name(file)?, offset, target, Expect::Known)
+                let target = client.checked(target_of(target, bytes))?;
+                client.read_async(
+                    loader,
+                    ticket,
+                    client.checked(name(file))?,
+                    offset,
+                    target,
+                    Expect::Known,
+                )
             })
         };
         code(begun.map(|()| 0))
@@ -578,8 +586,8 @@ unsafe extern "C" fn hook_read_tail(
         // SAFETY: wavetrain calls with the hook's user, a name, memory that it lends, and variables.
         let tail = unsafe {
             client_of(user).and_then(|client| {
-                let target = target_of(target, bytes)?;
-                client.read_tail_into(name(file)?, target)
+                let target = client.checked(target_of(target, bytes))?;
+                client.read_tail_into(client.checked(name(file))?, target)
             })
         };
         code(tail.map(|tail| {
@@ -633,8 +641,8 @@ unsafe extern "C" fn hook_read_version(
         let read = unsafe {
             client_of(user).and_then(|client| {
                 let (expect, target) =
-                    (expect_from(read_digest(version)), target_of(target, bytes)?);
-                client.read_into(name(file)?, offset, target, expect)
+                    (expect_from(read_digest(version)), client.checked(target_of(target, bytes))?);
+                client.read_into(client.checked(name(file))?, offset, target, expect)
             })
         };
         code(read.map(|digest| {
@@ -662,8 +670,15 @@ unsafe extern "C" fn hook_read_version_async(
         let begun = unsafe {
             client_of(user).and_then(|client| {
                 let (expect, target) =
-                    (expect_from(read_digest(version)), target_of(target, bytes)?);
-                client.read_async(loader, ticket, name(file)?, offset, target, expect)
+                    (expect_from(read_digest(version)), client.checked(target_of(target, bytes))?);
+                client.read_async(
+                    loader,
+                    ticket,
+                    client.checked(name(file))?,
+                    offset,
+                    target,
+                    expect,
+                )
             })
         };
         code(begun.map(|()| 0))
@@ -678,7 +693,8 @@ unsafe extern "C" fn hook_list(
 ) -> i64 {
     guard(FILE_FAILED, || {
         // SAFETY: wavetrain calls with the hook's user and a name.
-        let list = unsafe { client_of(user).and_then(|client| client.list(name(file)?)) };
+        let list =
+            unsafe { client_of(user).and_then(|client| client.list(client.checked(name(file))?)) };
         code(list.map(|children| {
             for (child, is_folder) in children {
                 let child = c_text(&child);

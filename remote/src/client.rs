@@ -228,7 +228,7 @@ impl Client {
     ) -> Result<[u8; VERSION_BYTES]> {
         let call = self.enter()?;
         add(&self.stats().reads, 1);
-        let bytes = target.len() as u64;
+        let bytes = target.bytes() as u64;
         let core = self.shared.core.clone();
         let read = Name::parse(name).and_then(|name| match plain_file(&name) {
             Some(path) => {
@@ -292,14 +292,14 @@ impl Client {
             // It is not cancelled half-way: the job owns the target to its end.
             let (path, mut target) = (path.to_owned(), target);
             runtime.spawn_blocking(move || {
-                let bytes = target.len() as u64;
+                let bytes = target.bytes() as u64;
                 let read = file::read(&path, offset, &mut target, version_of(&expect));
                 completion.end(shared.result_of(bytes, read.map(|_| ())));
             });
             return Ok(());
         }
         runtime.spawn(async move {
-            let bytes = target.len() as u64;
+            let bytes = target.bytes() as u64;
             let core = shared.core.clone();
             let read = async move { core.read(name, offset, target, expect).await.map(|_| ()) };
             let read = cancellable(token, read).await;
@@ -366,6 +366,11 @@ impl Client {
             Ok(result) => result,
             Err(_) => Err(Error::failed("defect: a read ended without a result")),
         }
+    }
+
+    /// Reports the failure of an argument, which no call has seen.
+    pub fn checked<T>(&self, result: Result<T>) -> Result<T> {
+        if self.is_forked() { result } else { self.finish(result) }
     }
 
     fn finish<T>(&self, result: Result<T>) -> Result<T> {

@@ -130,7 +130,7 @@ impl Core {
         };
         let archive = self.archive_now(&name).await?;
         let size = archive.entry(&entry)?.size;
-        let bytes = size.min(target.len() as u64);
+        let bytes = size.min(target.bytes() as u64);
         let mut part = target.first(bytes as usize);
         let expect = archive.meta()?.version.clone();
         let version =
@@ -239,10 +239,10 @@ impl Core {
         target: &mut Target,
         expect: Option<&Version>,
     ) -> Result<Meta> {
-        if target.len() == 0 {
+        if target.bytes() == 0 {
             return self.fill_nothing(name, expect).await;
         }
-        if offset.checked_add(target.len() as u64).is_none() {
+        if offset.checked_add(target.bytes() as u64).is_none() {
             let shown = &name.shown;
             return Err(Error::failed(format!("{shown}: a read ends beyond 2^64 bytes")));
         }
@@ -299,7 +299,7 @@ impl Core {
         if expect.is_some_and(|expect| *expect != meta.version) {
             return Err(Error::changed(shown));
         }
-        let end = offset + target.len() as u64;
+        let end = offset + target.bytes() as u64;
         if end > meta.size {
             let size = meta.size;
             return Err(Error::beyond(format!(
@@ -352,7 +352,7 @@ impl Core {
         }
         let object = self.fetch.object(name)?;
         // Azure answers no request for an end: its size is asked for, once for each object.
-        if object.scheme() != Scheme::Azure && !object.has_no_ranges() && target.len() > 0 {
+        if object.scheme() != Scheme::Azure && !object.has_no_ranges() && target.bytes() > 0 {
             match self.fetch.end(&object, target).await {
                 Ok(got) => {
                     self.note(name, &got.meta);
@@ -365,7 +365,7 @@ impl Core {
             }
         }
         let meta = self.head(name, age).await?;
-        let bytes = meta.size.min(target.len() as u64);
+        let bytes = meta.size.min(target.bytes() as u64);
         let mut part = target.first(bytes as usize);
         let offset = meta.size - bytes;
         if bytes > 0 {
@@ -427,13 +427,12 @@ async fn fill_from_file(
     target: &mut Target,
     expect: Option<Version>,
 ) -> Result<Meta> {
-    let bytes = target.len();
+    let bytes = target.bytes();
     let read = move || {
         let mut data = vec![0; bytes];
-        // SAFETY: `data` is not used before the target is dropped.
+        // SAFETY: `data` is not used before the read is over.
         let mut part = unsafe { Target::of(&mut data) };
         let meta = file::read(&path, offset, &mut part, expect.as_ref())?;
-        drop(part);
         Ok((meta, data))
     };
     let (meta, data) = blocking(read).await?;
@@ -442,13 +441,12 @@ async fn fill_from_file(
 }
 
 async fn end_of_file(path: PathBuf, target: &mut Target) -> Result<End> {
-    let bytes = target.len();
+    let bytes = target.bytes();
     let read = move || {
         let mut data = vec![0; bytes];
-        // SAFETY: `data` is not used before the target is dropped.
+        // SAFETY: `data` is not used before the read is over.
         let mut part = unsafe { Target::of(&mut data) };
         let (meta, got) = file::end(&path, &mut part)?;
-        drop(part);
         data.truncate(got as usize);
         Ok((meta, data))
     };

@@ -155,10 +155,10 @@ impl Fetch {
         let begin = progress.begin;
         let (range, wanted) = match (part, begin) {
             (Part::Range { offset }, _) => {
-                let end = offset + target.len() as u64;
+                let end = offset + target.bytes() as u64;
                 (GetRange::Bounded(offset + progress.done..end), Some(end))
             }
-            (Part::End, None) => (GetRange::Suffix(target.len() as u64), None),
+            (Part::End, None) => (GetRange::Suffix(target.bytes() as u64), None),
             (Part::End, Some((first, end))) => {
                 (GetRange::Bounded(first + progress.done..end), Some(end))
             }
@@ -286,10 +286,9 @@ impl Fetch {
             ))));
         }
         let mut bytes = vec![0; size as usize];
-        // SAFETY: `bytes` is not used before the target is dropped.
+        // SAFETY: `bytes` is not used before the read is over.
         let mut target = unsafe { Target::of(&mut bytes) };
         self.copy(result, &met, shown, size, &mut target, &mut 0).await?;
-        drop(target);
         Ok(bytes)
     }
 

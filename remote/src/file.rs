@@ -29,7 +29,7 @@ pub fn read(
     if expect.is_some_and(|expect| *expect != meta.version) {
         return Err(Error::changed(&shown.to_string()));
     }
-    let bytes = target.len() as u64;
+    let bytes = target.bytes() as u64;
     if offset.checked_add(bytes).is_none_or(|end| end > meta.size) {
         let size = meta.size;
         return Err(Error::failed(format!(
@@ -43,7 +43,7 @@ pub fn read(
 /// The last bytes of a file, as many as the target has at most.
 pub fn end(path: &Path, target: &mut Target) -> Result<(Meta, u64)> {
     let (file, meta) = open(path)?;
-    let bytes = (target.len() as u64).min(meta.size);
+    let bytes = (target.bytes() as u64).min(meta.size);
     let mut part = target.first(bytes as usize);
     copy(&file, path, meta.size - bytes, &mut part)?;
     Ok((meta, bytes))

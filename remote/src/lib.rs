@@ -15,6 +15,9 @@
 //! cache    what is kept                         file     files of this machine
 //! ```
 
+#![deny(clippy::undocumented_unsafe_blocks)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
+
 pub mod abi;
 mod archive;
 pub mod c;

@@ -29,13 +29,13 @@ impl Target {
     /// The memory of a slice, without its lifetime.
     ///
     /// # Safety
-    /// The slice is not used before the target is dropped.
+    /// The slice is not used while something writes to the target.
     pub unsafe fn of(slice: &mut [u8]) -> Self {
         Self { first: slice.as_mut_ptr(), bytes: slice.len() }
     }
 
     /// Number of bytes.
-    pub fn len(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 

@@ -1,6 +1,7 @@
 //! What tests share.
 #![allow(dead_code)]
 
+pub mod python;
 pub mod server;
 
 use std::time::Duration;
