@@ -92,10 +92,21 @@ impl Fetch {
     }
 
     async fn head_once(&self, object: &Object<'_>) -> std::result::Result<Meta, Fault> {
-        let options = GetOptions { head: true, ..GetOptions::default() };
         let _permit = self.gate.acquire(&object.name.key).await;
         self.note_in_flight();
-        let (result, _) = self.get(object, options).await?;
+        let head = GetOptions { head: true, ..GetOptions::default() };
+        let attempt = Attempt::default();
+        let asked = self.get_noted(object, head, &attempt).await;
+        let is_refused = matches!(attempt.met().status, 405 | 501);
+        let (result, _) = match asked {
+            Err(_) if is_refused && object.scheme() == Scheme::Http => {
+                // The answer to one byte has the size of all. An empty file has no such byte, and
+                // is a failure there.
+                let range = Some(GetRange::Bounded(0..1));
+                self.get(object, GetOptions { range, ..GetOptions::default() }).await?
+            }
+            asked => asked?,
+        };
         Ok(Meta::of(&result.meta))
     }
 
@@ -191,9 +202,18 @@ impl Fetch {
     async fn get(
         &self,
         object: &Object<'_>,
-        mut options: GetOptions,
+        options: GetOptions,
     ) -> std::result::Result<(GetResult, Met), Fault> {
-        let attempt = Attempt::default();
+        self.get_noted(object, options, &Attempt::default()).await
+    }
+
+    /// As `get`; what was met is noted in `attempt`.
+    async fn get_noted(
+        &self,
+        object: &Object<'_>,
+        mut options: GetOptions,
+        attempt: &Attempt,
+    ) -> std::result::Result<(GetResult, Met), Fault> {
         options.extensions = attempt.extensions();
         let request = object.store.objects.get_opts(object.path, options);
         let limit = self.config.connect_timeout + self.config.idle_timeout;

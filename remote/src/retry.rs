@@ -114,6 +114,7 @@ pub fn fault_of(
         _ if met.is_whole => Fault::NoRanges,
         404 if is_bucket => Fault::Final(Error::failed(format!("{said}: there is no such bucket"))),
         _ if config.absent.contains(&status) => Fault::Final(Error::absent(shown)),
+        501 => Fault::Final(Error::failed(said)),
         408 | 429 | 500..=599 => {
             Fault::Again { error: Error::failed(said), after: met.retry_after, sent: true }
         }

@@ -22,6 +22,9 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
+/// What servers see; the option user_agent is another.
+const USER_AGENT: &str = concat!("wavetrain-remote/", env!("CARGO_PKG_VERSION"));
+
 /// A store that is open.
 pub struct Store {
     /// How it is spoken to.
@@ -175,7 +178,8 @@ impl Stores {
         let mut options = ClientOptions::new()
             .with_timeout_disabled()
             .with_connect_timeout(config.connect_timeout)
-            .with_allow_http(allow_http);
+            .with_allow_http(allow_http)
+            .with_config(ClientConfigKey::UserAgent, USER_AGENT);
         if let Some(proxy_url) = &config.proxy_url {
             options = options.with_proxy_url(proxy_url);
         }

@@ -34,6 +34,9 @@ pub enum Fault {
     Silent,
 }
 
+/// Objects without an ETag have no time of change either: they have no version at all.
+const LAST_MODIFIED: &str = "Last-Modified: Fri, 01 Jan 2021 00:00:00 GMT\r\n";
+
 #[derive(Default)]
 struct Table {
     objects: HashMap<String, (Vec<u8>, String)>,
@@ -132,7 +135,7 @@ fn serve(stream: TcpStream, table: &Mutex<Table>, ignores_ranges: &AtomicBool) {
     let Ok(mut output) = stream.try_clone() else { return };
     let mut reader = BufReader::new(stream);
     while let Some(request) = read_request(&mut reader) {
-        let path = request.target.split('?').next().unwrap().to_owned();
+        let path = decoded(request.target.split('?').next().unwrap());
         let (object, fault) = {
             let mut table = table.lock().unwrap();
             table.requests.push(request.text.clone());
@@ -144,6 +147,17 @@ fn serve(stream: TcpStream, table: &Mutex<Table>, ignores_ranges: &AtomicBool) {
             return;
         }
     }
+}
+
+/// A path without its percent signs.
+fn decoded(path: &str) -> String {
+    let mut parts = path.split('%');
+    let mut bytes = parts.next().unwrap().as_bytes().to_vec();
+    for part in parts {
+        bytes.push(u8::from_str_radix(&part[..2], 16).unwrap());
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).unwrap()
 }
 
 fn plain(output: &mut TcpStream, status: u16, headers: &str, body: &str) -> Option<()> {
@@ -205,7 +219,8 @@ fn answer(
     let body = &bytes[first..end];
     let body = if matches!(fault, Some(Fault::Short)) { &body[..body.len() / 2] } else { body };
     let length = body.len();
-    let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {length}\r\n{etag}{more}\r\n");
+    let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {length}\r\n{etag}{more}");
+    let head = format!("{head}{}\r\n", if etag.is_empty() { "" } else { LAST_MODIFIED });
     output.write_all(head.as_bytes()).ok()?;
     if request.is_head {
         return Some(());
