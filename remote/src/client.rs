@@ -404,7 +404,12 @@ impl Client {
             let _ = completer.join();
         }
         if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_timeout(JOIN_TIMEOUT);
+            // On a thread of its own: a host may close on a thread of another runtime, which must
+            // not wait, and tokio would refuse it there.
+            let end = move || runtime.shutdown_timeout(JOIN_TIMEOUT);
+            if let Ok(ender) = std::thread::Builder::new().spawn(end) {
+                let _ = ender.join();
+            }
         }
     }
 }

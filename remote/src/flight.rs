@@ -9,6 +9,9 @@ use futures_util::future::{BoxFuture, Shared, WeakShared};
 use std::collections::HashMap;
 use std::sync::Mutex;
 
+/// A table of so many keys is rid of those whose work was cancelled, before it grows.
+const SWEEP_COUNT: usize = 1024;
+
 type Work<V> = BoxFuture<'static, V>;
 
 /// Work in flight by key.
@@ -29,6 +32,9 @@ impl<V: Clone + Send + Sync + 'static> Flights<V> {
             match table.get(key).and_then(WeakShared::upgrade) {
                 Some(shared) => shared,
                 None => {
+                    if table.len() >= SWEEP_COUNT {
+                        table.retain(|_, weak| weak.upgrade().is_some());
+                    }
                     let shared = begin().shared();
                     if let Some(weak) = shared.downgrade() {
                         table.insert(key.to_owned(), weak);
@@ -42,8 +48,6 @@ impl<V: Clone + Send + Sync + 'static> Flights<V> {
         if table.get(key).and_then(WeakShared::upgrade).is_none_or(|other| other.ptr_eq(&shared)) {
             table.remove(key);
         }
-        // Keys of work that was cancelled go with the next that ends.
-        table.retain(|_, weak| weak.upgrade().is_some());
         value
     }
 }

@@ -10,13 +10,17 @@ use crate::lock;
 use crate::name::{Scheme, StoreName};
 use crate::stats::Stats;
 use crate::transport::Connector;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use lru::LruCache;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::list::PaginatedListStore;
-use object_store::{Certificate, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
+use object_store::{
+    Certificate, ClientConfigKey, ClientOptions, HeaderMap, HeaderValue, ObjectStore, RetryConfig,
+};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
@@ -155,9 +159,16 @@ impl Stores {
     }
 
     fn make_http(&self, name: &StoreName) -> object_store::Result<Store> {
+        let mut options = self.client_options(name);
+        let mut root = name.root.clone();
+        if let Some((address, authorization)) = without_user(&name.root) {
+            let headers = HeaderMap::from_iter([(http::header::AUTHORIZATION, authorization)]);
+            options = options.with_default_headers(headers);
+            root = address;
+        }
         let built = HttpBuilder::new()
-            .with_client_options(self.client_options(name))
-            .with_url(&name.root)
+            .with_client_options(options)
+            .with_url(root)
             .with_retry(no_retries())
             .with_http_connector(self.connector(name))
             .build()?;
@@ -212,6 +223,23 @@ fn options_of_environment(scheme: Scheme) -> Vec<(ClientConfigKey, String)> {
         Some((key, value))
     };
     std::env::vars_os().filter_map(option).collect()
+}
+
+/// An address without its user, and the header that stands for the user; nothing without one.
+fn without_user(root: &str) -> Option<(String, HeaderValue)> {
+    let mut url = url::Url::parse(root).ok()?;
+    let plain = |text: &str| {
+        let bytes: Vec<u8> = percent_encoding::percent_decode_str(text).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let user = format!("{}:{}", plain(url.username()), plain(url.password().unwrap_or_default()));
+    if user == ":" {
+        return None;
+    }
+    url.set_username("").and_then(|()| url.set_password(None)).ok()?;
+    let mut header = HeaderValue::try_from(format!("Basic {}", BASE64.encode(user))).ok()?;
+    header.set_sensitive(true);
+    Some((url.to_string(), header))
 }
 
 fn no_retries() -> RetryConfig {

@@ -167,6 +167,7 @@ fn the_headers_compile_as_c_and_as_cpp() {
         .unwrap();
     compile("cc", &["-std=c99"], &source, &folder.join("one_c"));
     let source = folder.join("one.cpp");
-    std::fs::write(&source, "#include \"wavetrain_remote.h\"\nint main() { return 0; }\n").unwrap();
+    std::fs::write(&source, "#include \"wavetrain_remote.hpp\"\nint main() { return 0; }\n")
+        .unwrap();
     compile("c++", &["-std=c++17"], &source, &folder.join("one_cpp"));
 }

@@ -256,6 +256,21 @@ fn the_query_goes_with_each_request_and_is_never_shown() {
 }
 
 #[test]
+fn the_user_of_an_address_is_a_header_and_is_never_shown() {
+    let (server, _, data) = served(100);
+    let url = format!("http://me:pa%20ss-word@{}/a", server.address);
+    let client = open(quick());
+    assert_eq!(client.size(&url).unwrap(), 100);
+    assert_eq!(read(&client, &url, 0, 100).unwrap(), data);
+    for request in server.requests() {
+        assert!(request.contains("Basic bWU6cGEgc3Mtd29yZA=="), "{request}");
+    }
+    server.fail(&[Fault::Status(401, "")]);
+    let error = text(client.size(&url));
+    assert!(!error.contains("pa%20ss") && !error.contains("me:"), "{error}");
+}
+
+#[test]
 fn a_web_server_is_not_listed() {
     let (server, _, _) = served(1);
     let client = open(quick());
