@@ -16,6 +16,29 @@ pub type ReadDone = unsafe extern "C" fn(loader: u64, ticket: u64, result: i64) 
 /// What `list` calls for each child.
 pub type Found = unsafe extern "C" fn(context: *mut c_void, child: *const c_char, is_folder: c_int);
 
+/// `read_async` of the files hook.
+pub type ReadAsync = unsafe extern "C" fn(
+    user: *mut c_void,
+    loader: u64,
+    ticket: u64,
+    name: *const c_char,
+    offset: u64,
+    target: *mut c_void,
+    bytes: u64,
+) -> i64;
+
+/// `read_version_async` of the store hook.
+pub type ReadVersionAsync = unsafe extern "C" fn(
+    user: *mut c_void,
+    loader: u64,
+    ticket: u64,
+    name: *const c_char,
+    version: *mut u8,
+    offset: u64,
+    target: *mut c_void,
+    bytes: u64,
+) -> i64;
+
 /// `wavetrain_files_hook`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -37,17 +60,7 @@ pub struct FilesHook {
         ) -> i64,
     >,
     /// Begins the same read.
-    pub read_async: Option<
-        unsafe extern "C" fn(
-            user: *mut c_void,
-            loader: u64,
-            ticket: u64,
-            name: *const c_char,
-            offset: u64,
-            target: *mut c_void,
-            bytes: u64,
-        ) -> i64,
-    >,
+    pub read_async: Option<ReadAsync>,
 }
 
 /// `wavetrain_store_hook`.
@@ -80,18 +93,7 @@ pub struct StoreHook {
         ) -> i64,
     >,
     /// As `read_async`, of one version.
-    pub read_version_async: Option<
-        unsafe extern "C" fn(
-            user: *mut c_void,
-            loader: u64,
-            ticket: u64,
-            name: *const c_char,
-            version: *mut u8,
-            offset: u64,
-            target: *mut c_void,
-            bytes: u64,
-        ) -> i64,
-    >,
+    pub read_version_async: Option<ReadVersionAsync>,
     /// The children of a folder.
     pub list: Option<
         unsafe extern "C" fn(

@@ -4,7 +4,7 @@
 //! crate sees them. No panic leaves a function. What each function asks of its caller is written in
 //! the header; a function is sound if that is kept.
 
-use crate::abi::{FILE_FAILED, FilesHook, Found, ReadDone, StoreHook};
+use crate::abi::{FILE_FAILED, FilesHook, Found, ReadAsync, ReadDone, ReadVersionAsync, StoreHook};
 use crate::client::{Callbacks, Client, OnError, code_of, expect_from};
 use crate::config::{Config, statuses_from_text};
 use crate::core::Expect;
@@ -440,15 +440,8 @@ pub unsafe extern "C" fn wavetrain_remote_files_hook(
     if hook.is_null() {
         return INVALID;
     }
-    let filled = FilesHook {
-        struct_size: size_of::<FilesHook>(),
-        user: client.cast(),
-        size: Some(hook_size),
-        read: Some(hook_read),
-        read_async: if opened.has_read_done() { Some(hook_read_async) } else { None },
-    };
     // SAFETY: the caller's struct.
-    unsafe { hook.write(filled) };
+    unsafe { hook.write(opened.files_hook()) };
     OK
 }
 
@@ -464,25 +457,38 @@ pub unsafe extern "C" fn wavetrain_remote_store_hook(
     if hook.is_null() {
         return INVALID;
     }
-    let config = opened.config();
-    let filled = StoreHook {
-        struct_size: size_of::<StoreHook>(),
-        read_tail: Some(hook_read_tail),
-        read_version: Some(hook_read_version),
-        read_version_async: if opened.has_read_done() {
-            Some(hook_read_version_async)
-        } else {
-            None
-        },
-        list: Some(hook_list),
-        merge_gap_bytes: config.merge_gap_bytes,
-        merge_bytes_max: config.merge_bytes_max,
-        reads_max: config.reads_max,
-        retries_itself: 1,
-    };
     // SAFETY: the caller's struct.
-    unsafe { hook.write(filled) };
+    unsafe { hook.write(opened.store_hook()) };
     OK
+}
+
+impl Client {
+    /// The files hook of this client, which must stay where it is while the hook is in use.
+    pub fn files_hook(&self) -> FilesHook {
+        FilesHook {
+            struct_size: size_of::<FilesHook>(),
+            user: std::ptr::from_ref(self).cast_mut().cast(),
+            size: Some(hook_size),
+            read: Some(hook_read),
+            read_async: self.has_read_done().then_some(hook_read_async as ReadAsync),
+        }
+    }
+
+    /// The store hook of this client, as `files_hook`.
+    pub fn store_hook(&self) -> StoreHook {
+        let is_async = self.has_read_done();
+        StoreHook {
+            struct_size: size_of::<StoreHook>(),
+            read_tail: Some(hook_read_tail),
+            read_version: Some(hook_read_version),
+            read_version_async: is_async.then_some(hook_read_version_async as ReadVersionAsync),
+            list: Some(hook_list),
+            merge_gap_bytes: self.config().merge_gap_bytes,
+            merge_bytes_max: self.config().merge_bytes_max,
+            reads_max: self.config().reads_max,
+            retries_itself: 1,
+        }
+    }
 }
 
 /// The client of a hook's `user`.
