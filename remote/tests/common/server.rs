@@ -5,7 +5,7 @@
 //! client can meet is the same.
 
 use std::collections::{HashMap, VecDeque};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -101,6 +101,8 @@ impl Drop for Server {
 
 struct Request {
     is_head: bool,
+    /// Bytes of the body, which is not looked at.
+    body: u64,
     target: String,
     range: Option<String>,
     if_match: Option<String>,
@@ -128,13 +130,15 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Request> {
     let is_head = words.next()? == "HEAD";
     let target = words.next()?.to_owned();
     let (range, if_match) = (header("range"), header("if-match"));
-    Some(Request { is_head, target, range, if_match, text: text.clone() })
+    let body = header("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
+    Some(Request { is_head, body, target, range, if_match, text: text.clone() })
 }
 
 fn serve(stream: TcpStream, table: &Mutex<Table>, ignores_ranges: &AtomicBool) {
     let Ok(mut output) = stream.try_clone() else { return };
     let mut reader = BufReader::new(stream);
     while let Some(request) = read_request(&mut reader) {
+        let _ = std::io::copy(&mut reader.by_ref().take(request.body), &mut std::io::sink());
         let path = decoded(request.target.split('?').next().unwrap());
         let (object, fault) = {
             let mut table = table.lock().unwrap();
