@@ -39,6 +39,9 @@ mod transport;
 mod version;
 mod zip;
 
+#[cfg(fuzzing)]
+pub use zip::read_hostile;
+
 pub use client::{Callbacks, Client, OnError, Tail, code_of, expect_from};
 pub use config::{Config, READS_MAX, THREADS_MAX, statuses_from_text};
 pub use core::Expect;

@@ -297,3 +297,91 @@ pub fn check_crc(bytes: &[u8], entry: &Entry, shown: &str) -> Result<()> {
     }
     Ok(())
 }
+
+/// Reads all of an archive as hostile bytes, in parts of `part` bytes, and asserts what callers
+/// trust. For the fuzz target and its replay.
+#[cfg(any(test, fuzzing))]
+pub fn read_hostile(bytes: &[u8], part: usize) -> Option<usize> {
+    let size = bytes.len() as u64;
+    let meta = Meta { size, version: crate::version::Version::from_text("fuzz") };
+    let mut parts = Parts::new(size);
+    let part = part.max(64);
+    let tail = bytes.len().saturating_sub(part);
+    parts.add(tail as u64, Bytes::copy_from_slice(&bytes[tail..]));
+    let mut directory = None;
+    for _ in 0..64 {
+        match parts.directory(&meta, "fuzz").ok()? {
+            Step::Done(done) => {
+                directory = Some(done);
+                break;
+            }
+            Step::Wants(at) => {
+                assert!(at < size, "bytes are wanted beyond the end");
+                let end = parts.next_part(at).min(at + part as u64);
+                assert!(end > at, "bytes are wanted that are there");
+                parts.add(at, Bytes::copy_from_slice(&bytes[at as usize..end as usize]));
+            }
+        }
+    }
+    let directory = directory?;
+    let listed = directory.list("").len();
+    assert!(listed <= directory.entries.len());
+    let mut count = 0;
+    for entry in directory.entries.values() {
+        let Some(head) = bytes.get(usize::try_from(entry.header_at).ok()?..) else { continue };
+        let Ok(at) = entry.find_data(head, "fuzz") else { continue };
+        let data = &bytes[at as usize..][..entry.packed as usize];
+        match entry.packing("fuzz") {
+            Ok(Packing::Stored) => assert_eq!(data.len() as u64, entry.size),
+            Ok(Packing::Deflated) if entry.size <= 1 << 20 => {
+                if let Ok(whole) = inflate(data, entry, "fuzz") {
+                    assert_eq!(whole.len() as u64, entry.size);
+                }
+            }
+            _ => continue,
+        }
+        count += 1;
+    }
+    Some(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An archive of three entries by the same crate's writer, the last deflated as zlib does it.
+    fn honest() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut archive = rawzip::ZipArchiveWriter::new(&mut bytes);
+        for (name, data) in [("zarr.json", &b"{}"[..]), ("c/0", b"0123456789"), ("c/1", b"")] {
+            let started = archive.new_file(name).compression_method(CompressionMethod::STORE);
+            let (mut entry, config) = started.start().unwrap();
+            let mut writer = config.wrap(&mut entry);
+            std::io::Write::write_all(&mut writer, data).unwrap();
+            let (_, descriptor) = writer.finish().unwrap();
+            entry.finish(descriptor).unwrap();
+        }
+        archive.finish().unwrap();
+        bytes
+    }
+
+    #[test]
+    fn an_honest_archive_is_read_in_parts_of_any_size() {
+        for part in [1, 70, 100, 1000, 1 << 20] {
+            assert_eq!(read_hostile(&honest(), part), Some(3), "{part}");
+        }
+    }
+
+    #[test]
+    fn every_changed_byte_is_met_without_a_panic() {
+        let honest = honest();
+        for at in 0..honest.len() {
+            for value in [0, 1, 0x7F, 0xFF, honest[at] ^ 0x80] {
+                let mut bytes = honest.clone();
+                bytes[at] = value;
+                read_hostile(&bytes, 100);
+                read_hostile(&bytes[..at], 100);
+            }
+        }
+    }
+}
