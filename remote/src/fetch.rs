@@ -5,7 +5,7 @@
 
 use crate::config::Config;
 use crate::error::{Error, Result, Secrets, chain};
-use crate::gate::Gate;
+use crate::gate::{Gate, Permit};
 use crate::name::{Name, Place, Scheme};
 use crate::retry::{Fault, Retry, fault_of};
 use crate::stats::{Stats, add};
@@ -19,6 +19,30 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// Tries `$once` until it succeeds or there is no use in another try. A try has a permit, which a
+/// wait between two of them has not. The clock of all tries begins with the first permit: a turn
+/// that is long in coming is no fault of the server.
+macro_rules! tries {
+    ($fetch:expr, $object:expr, $once:expr) => {{
+        let mut retry = Retry::default();
+        loop {
+            let permit = $fetch.permit($object).await;
+            let deadline = retry.deadline(&$fetch.config);
+            let tried = tokio::time::timeout_at(deadline, $once).await;
+            drop(permit);
+            let fault = match tried {
+                Ok(Ok(value)) => break Ok(value),
+                Ok(Err(Fault::NoRanges)) => break Err(Refused::NoRanges),
+                Ok(Err(fault)) => fault,
+                Err(_) => retry.late(&$fetch.config, &$object.name.shown),
+            };
+            if let Err(error) = retry.next(&$fetch.config, &$fetch.stats, fault).await {
+                break Err(Refused::Failed(error));
+            }
+        }
+    }};
+}
 
 /// Makes requests.
 pub struct Fetch {
@@ -79,21 +103,10 @@ impl Fetch {
 
     /// Size and version of an object.
     pub async fn head(&self, object: &Object<'_>) -> Result<Meta> {
-        let mut retry = Retry::new(&self.config);
-        loop {
-            let once = self.head_once(object);
-            let fault = match tokio::time::timeout_at(retry.deadline, once).await {
-                Ok(Ok(meta)) => return Ok(meta),
-                Ok(Err(fault)) => fault,
-                Err(_) => retry.late(&self.config, &object.name.shown),
-            };
-            retry.next(&self.config, &self.stats, fault).await?;
-        }
+        Ok(tries!(self, object, self.head_once(object))?)
     }
 
     async fn head_once(&self, object: &Object<'_>) -> std::result::Result<Meta, Fault> {
-        let _permit = self.gate.acquire(&object.name.key).await;
-        self.note_in_flight();
         let head = GetOptions { head: true, ..GetOptions::default() };
         let attempt = Attempt::default();
         let asked = self.get_noted(object, head, &attempt).await;
@@ -137,18 +150,8 @@ impl Fetch {
         target: &mut Target,
         expect: Option<&Version>,
     ) -> std::result::Result<Got, Refused> {
-        let mut retry = Retry::new(&self.config);
         let mut progress = Progress::default();
-        loop {
-            let once = self.part_once(object, part, target, expect, &mut progress);
-            let fault = match tokio::time::timeout_at(retry.deadline, once).await {
-                Ok(Ok(got)) => return Ok(got),
-                Ok(Err(Fault::NoRanges)) => return Err(Refused::NoRanges),
-                Ok(Err(fault)) => fault,
-                Err(_) => retry.late(&self.config, &object.name.shown),
-            };
-            retry.next(&self.config, &self.stats, fault).await.map_err(Refused::Failed)?;
-        }
+        tries!(self, object, self.part_once(object, part, target, expect, &mut progress))
     }
 
     /// One try. What an earlier one has read of the same version is not asked for again.
@@ -160,8 +163,6 @@ impl Fetch {
         expect: Option<&Version>,
         progress: &mut Progress,
     ) -> std::result::Result<Got, Fault> {
-        let _permit = self.gate.acquire(&object.name.key).await;
-        self.note_in_flight();
         let shown = &object.name.shown;
         let begin = progress.begin;
         let (range, wanted) = match (part, begin) {
@@ -273,16 +274,7 @@ impl Fetch {
 
     /// All of an object of at most `max_entry_bytes`, without ranges.
     pub async fn whole(&self, object: &Object<'_>, expect: &Version) -> Result<Vec<u8>> {
-        let mut retry = Retry::new(&self.config);
-        loop {
-            let once = self.whole_once(object, expect);
-            let fault = match tokio::time::timeout_at(retry.deadline, once).await {
-                Ok(Ok(bytes)) => return Ok(bytes),
-                Ok(Err(fault)) => fault,
-                Err(_) => retry.late(&self.config, &object.name.shown),
-            };
-            retry.next(&self.config, &self.stats, fault).await?;
-        }
+        Ok(tries!(self, object, self.whole_once(object, expect))?)
     }
 
     async fn whole_once(
@@ -290,8 +282,6 @@ impl Fetch {
         object: &Object<'_>,
         expect: &Version,
     ) -> std::result::Result<Vec<u8>, Fault> {
-        let _permit = self.gate.acquire(&object.name.key).await;
-        self.note_in_flight();
         let shown = &object.name.shown;
         let (result, met) = self.get(object, GetOptions::default()).await?;
         let meta = Meta::of(&result.meta);
@@ -319,16 +309,7 @@ impl Fetch {
         let mut token = None;
         let mut bytes = 0;
         loop {
-            let mut retry = Retry::new(&self.config);
-            let page = loop {
-                let once = self.page_once(object, token.clone());
-                let fault = match tokio::time::timeout_at(retry.deadline, once).await {
-                    Ok(Ok(page)) => break page,
-                    Ok(Err(fault)) => fault,
-                    Err(_) => retry.late(&self.config, shown),
-                };
-                retry.next(&self.config, &self.stats, fault).await?;
-            };
+            let page = tries!(self, object, self.page_once(object, token.clone()))?;
             for child in page.children {
                 bytes += child.0.len() as u64 + 32;
                 children.push(child);
@@ -359,8 +340,6 @@ impl Fetch {
         let attempt = Attempt::default();
         let limit = self.config.connect_timeout + self.config.idle_timeout;
         let late = |_| Fault::again(format!("{shown}: no answer within {limit:?}"));
-        let _permit = self.gate.acquire(&object.name.key).await;
-        self.note_in_flight();
         let fault = |error: object_store::Error| {
             fault_of(&error, &attempt.met(), shown, &self.config, &self.secrets)
         };
@@ -402,9 +381,11 @@ impl Fetch {
         )))
     }
 
-    fn note_in_flight(&self) {
+    async fn permit(&self, object: &Object<'_>) -> Permit {
+        let permit = self.gate.acquire(&object.name.key).await;
         let now = u64::from(self.gate.in_flight());
         self.stats.in_flight_max.fetch_max(now, Relaxed);
+        permit
     }
 }
 
@@ -421,6 +402,15 @@ pub enum Refused {
     NoRanges,
     /// Everything else.
     Failed(Error),
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::NoRanges => Self::failed("the server has no ranges"),
+            Refused::Failed(error) => error,
+        }
+    }
 }
 
 /// What the tries of one range have read so far.

@@ -41,16 +41,16 @@ impl Fault {
 }
 
 /// The tries of one read.
+#[derive(Default)]
 pub struct Retry {
-    /// When all tries end.
-    pub deadline: Instant,
+    deadline: Option<Instant>,
     tries: u32,
 }
 
 impl Retry {
-    /// The clock begins now.
-    pub fn new(config: &Config) -> Self {
-        Self { deadline: Instant::now() + config.total_timeout, tries: 0 }
+    /// When all tries end; the clock begins with the first call.
+    pub fn deadline(&mut self, config: &Config) -> Instant {
+        *self.deadline.get_or_insert_with(|| Instant::now() + config.total_timeout)
     }
 
     /// Waits for the next try, or returns why there is none.
@@ -69,7 +69,7 @@ impl Retry {
         }
         let wait = backoff(config, tries).max(after.unwrap_or_default());
         let end = Instant::now() + wait;
-        if end >= self.deadline {
+        if end >= self.deadline(config) {
             let limit = config.total_timeout;
             return Err(Error::failed(format!(
                 "{error} ({tries} tries, total_timeout_ns of {limit:?} leaves no time for another)"

@@ -316,6 +316,20 @@ fn sizes_that_are_asked_for_at_once_are_one_request() {
 }
 
 #[test]
+fn a_turn_that_is_long_in_coming_is_no_failure() {
+    let (server, url, _) = served(100);
+    let total_timeout = Duration::from_millis(600);
+    let client = open(Config { reads_max: 1, total_timeout, ..quick() });
+    server.fail(&vec![Fault::Late(Duration::from_millis(200)); 8]);
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let (client, url) = (&client, &url);
+            scope.spawn(move || read(client, url, number, 10).unwrap());
+        }
+    });
+}
+
+#[test]
 fn requests_in_flight_are_bounded() {
     let (server, url, _) = served(100);
     let client = open(Config { reads_max: 3, ..quick() });
