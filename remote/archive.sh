@@ -4,8 +4,9 @@
 #
 # The global definitions of both are the functions wavetrain_remote_* alone. Cargo's own static
 # library shows all of std, TLS and the clients of the clouds, which then meet those of a program, or
-# of libwavetrain.a. So its objects are linked into one, what the functions do not reach is dropped,
-# and every other name is made local.
+# of libwavetrain.a; its shared library shows the C functions of a crate inside. So all objects are
+# linked into one, what the functions do not reach is dropped, every other name is made local, and
+# both libraries are made of that.
 #
 # CARGO, CC, LD, AR, OBJCOPY and READELF name other tools; CARGO_TARGET_DIR another build folder.
 set -eu
@@ -17,7 +18,7 @@ fail() {
 
 test $# -eq 1 || fail "usage: remote/archive.sh OUT_DIR"
 root=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-cargo=${CARGO:-cargo} ld=${LD:-ld} ar=${AR:-ar}
+cargo=${CARGO:-cargo} cc=${CC:-cc} ld=${LD:-ld} ar=${AR:-ar}
 objcopy=${OBJCOPY:-objcopy} readelf=${READELF:-readelf}
 mkdir -p "$1"
 out=$(CDPATH='' cd -- "$1" && pwd)
@@ -31,7 +32,6 @@ trap 'exit 1' HUP INT TERM
 home=${CARGO_HOME:-${HOME:-/}/.cargo}
 separator=$(printf '\037')
 CARGO_ENCODED_RUSTFLAGS="--remap-path-prefix=$home=cargo$separator--remap-path-prefix=$root=remote"
-CARGO_ENCODED_RUSTFLAGS="$CARGO_ENCODED_RUSTFLAGS${separator}-Clink-arg=-Wl,-soname,libwavetrain_remote.so.0"
 export CARGO_ENCODED_RUSTFLAGS
 (cd "$root" && "$cargo" build --quiet --locked --release --target-dir "$target") ||
     fail "cargo could not build the library"
@@ -48,7 +48,8 @@ sed 's/^/-u /' "$work/keep" >"$work/options"
 "$objcopy" --strip-unneeded "$work/wavetrain_remote.o"
 (cd "$work" && "$ar" rcsD libwavetrain_remote.a wavetrain_remote.o)
 cp "$work/libwavetrain_remote.a" "$out/"
-cp "$target/release/libwavetrain_remote.so" "$out/libwavetrain_remote.so.0"
+"$cc" -shared -Wl,-soname,libwavetrain_remote.so.0 -Wl,-z,defs -Wl,-z,now -Wl,-z,relro \
+    -o "$out/libwavetrain_remote.so.0" "$work/wavetrain_remote.o" -lm -lpthread -ldl -lgcc_s
 cp "$root"/include/* "$out/"
 cp "$root/../LICENSE" "$out/LICENSE"
 bytes() {
