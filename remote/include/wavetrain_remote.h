@@ -31,9 +31,9 @@
  * so. A local folder called x.zip is a folder; a prefix of a bucket called x.zip/ cannot be read.
  *
  * Archives. Stored entries are read by range; deflated ones are read and inflated whole, once, up
- * to max_entry_bytes, and kept in the cache. The CRC-32 is checked of what is read whole. Of two
- * entries of one name the last one of the directory counts. Encrypted entries, and other methods
- * than deflate, are failures. Names that are no UTF-8 are not found.
+ * to max_entry_bytes, and cached. Entries that are read whole have their CRC-32 checked. The last
+ * entry of the directory counts where two have one name. Encrypted entries, and other methods than
+ * deflate, are failures. Names that are not UTF-8 are not found.
  *
  * Versions. The version of an object is its ETag, else its Last-Modified and size; that of a file
  * is its device, inode, size and time of change; that of an entry is its archive's. A read that
@@ -70,7 +70,7 @@
 extern "C" {
 #endif
 
-/* What the functions return. */
+/* Results of the functions. */
 enum {
     WAVETRAIN_REMOTE_OK = 0,
     WAVETRAIN_REMOTE_INVALID = 1, /* an argument or the config */
@@ -111,7 +111,7 @@ typedef struct wavetrain_remote_config {
     uint64_t merge_bytes_max;    /* [8 MiB] for store.merge_bytes_max */
     uint32_t anonymous;          /* [0] 1: requests are not signed */
     uint32_t allow_http;         /* [0] 1: endpoints may be http:// */
-    uint32_t path_style;         /* [0] of s3: 1: the bucket is in the path, 2: in the host's name */
+    uint32_t path_style;         /* [0] of s3: the bucket is 1: in the path, 2: in the host */
     uint32_t n_options;          /* [0] */
     const char *const *options;  /* "key=value", keys as the crate object_store has them:
                                   * aws_access_key_id, azure_storage_account_name,
@@ -171,7 +171,7 @@ int wavetrain_remote_stats(wavetrain_remote_client *client, wavetrain_remote_sta
  * of a loader that waits for reads of a server that does not answer. Any thread. */
 int wavetrain_remote_cancel(wavetrain_remote_client *client);
 
-/* Ends all that is in flight with a failure, waits for that, joins the threads and frees the client.
+/* Ends all that is in flight with a failure, waits for that, joins the threads, frees the client.
  * Close the loaders that use it first. Not on a thread that a completion runs on. NULL: nothing. */
 int wavetrain_remote_close(wavetrain_remote_client *client);
 

@@ -29,7 +29,7 @@ namespace remote {
 /* A config with the defaults, and wavetrain_read_done. */
 struct config : wavetrain_remote_config {
     config() noexcept {
-        /* Of the base alone, whose struct it is. */
+        /* The base alone is filled: its bytes are the C struct. */
         wavetrain_remote_config *base = this;
         wavetrain_remote_config_default(base, sizeof *base);
         read_done = wavetrain_read_done;

@@ -13,7 +13,7 @@ pub const FILE_CHANGED: i64 = -3;
 /// `wavetrain_read_done`, whose address a config has.
 pub type ReadDone = unsafe extern "C" fn(loader: u64, ticket: u64, result: i64) -> i32;
 
-/// What `list` calls for each child.
+/// The function that `list` calls for each child.
 pub type Found = unsafe extern "C" fn(context: *mut c_void, child: *const c_char, is_folder: c_int);
 
 /// `read_async` of the files hook.

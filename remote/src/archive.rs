@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Parts of an archive that are read for its directory at most. An honest one needs two.
 const PARTS_MAX: usize = 16;
-/// What is read where a directory does not lie right before what was read.
+/// Bytes of a part that does not lie right before a part that was read.
 const STRAY_BYTES: u64 = 64 << 10;
 /// An entry's header and its first bytes are read together up to so many bytes before the data that
 /// is asked for.

@@ -1,8 +1,8 @@
 //! The functions of wavetrain_remote.h. Over 500 lines, because all pointers of C end here.
 //!
 //! Pointers from C are checked here once and become slices, texts and targets; nothing else in the
-//! crate sees them. No panic leaves a function. What each function asks of its caller is written in
-//! the header; a function is sound if that is kept.
+//! crate sees them. No panic leaves a function. The header has the duties of callers; a function is
+//! sound if they are kept.
 
 use crate::abi::{FILE_FAILED, FilesHook, Found, ReadAsync, ReadDone, ReadVersionAsync, StoreHook};
 use crate::client::{Callbacks, Client, OnError, code_of, expect_from};
@@ -209,7 +209,7 @@ unsafe fn options_from(from: &RemoteConfig) -> Result<Vec<(String, String)>> {
     Ok(options)
 }
 
-/// Where failures are reported, and for whom.
+/// The function that failures are reported to, and its user.
 struct Reporter {
     function: ErrorFunction,
     user: *mut c_void,
@@ -270,7 +270,7 @@ pub unsafe extern "C" fn wavetrain_remote_config_default(
     }
     let default = RemoteConfig { struct_size, ..RemoteConfig::default() };
     let known = struct_size.min(size_of::<RemoteConfig>());
-    // SAFETY: the caller's struct has `struct_size` bytes: what is known is copied, the rest zeroed.
+    // SAFETY: the caller's struct has `struct_size` bytes; what is known is copied, the rest is 0.
     unsafe {
         std::ptr::write_bytes(config.cast::<u8>(), 0, struct_size);
         std::ptr::copy_nonoverlapping((&raw const default).cast::<u8>(), config.cast(), known);
@@ -589,7 +589,7 @@ unsafe extern "C" fn hook_read_tail(
     version: *mut u8,
 ) -> i64 {
     guard(FILE_FAILED, || {
-        // SAFETY: wavetrain calls with the hook's user, a name, memory that it lends, and variables.
+        // SAFETY: wavetrain calls with the hook's user, a name, lent memory, and variables.
         let tail = unsafe {
             client_of(user).and_then(|client| {
                 let target = client.checked(target_of(target, bytes))?;

@@ -1,4 +1,4 @@
-//! What is kept: whole bytes, directories of archives, sizes and versions.
+//! The cache: inflated entries, whole files, directories of archives.
 //!
 //! Invariant: what is kept has at most `cache_bytes` bytes by its own count; what was used last
 //! stays. A value that is larger than that is handed on and not kept.

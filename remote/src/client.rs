@@ -6,10 +6,11 @@
 //! does there, such as a read of its own, never holds up the bytes of others.
 //!
 //! A call lives between `enter` and the drop of its `Call`. `close` ends what is in flight, waits
-//! until there is no call, and joins the threads. A child of fork has none of the threads: each call
+//! until there is no call, and joins the threads. A child of fork has none of the threads: a call
 //! there fails by itself, before it touches a lock that a thread of the parent may have held.
 
 use crate::abi::ReadDone;
+use crate::completer::{Completer, Done};
 use crate::config::Config;
 use crate::core::{Core, Expect};
 use crate::error::{Error, Kind, Result};
@@ -24,28 +25,20 @@ use crate::{file, lock};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Condvar, Mutex};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
-/// What a child of fork is told.
+/// The text of failures in a child of fork.
 pub const FORKED: &str = "this process is a child of fork, where the client has no threads: \
                           open a client of its own there, or start it by spawn";
 /// How long `close` waits for threads that read a local file.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A completion on its way to a loader.
-struct Done {
-    loader: u64,
-    ticket: u64,
-    result: i64,
-}
-
 /// Reports a failure as it happens.
 pub type OnError = Box<dyn Fn(&str) + Send + Sync>;
 
-/// What a host gives besides the config.
+/// Functions of the host.
 #[derive(Default)]
 pub struct Callbacks {
     /// `wavetrain_read_done`; nothing: there are no asynchronous reads.
@@ -68,7 +61,7 @@ struct Shared {
     none_left: Condvar,
     last_error: Mutex<String>,
     on_error: Option<OnError>,
-    done: Mutex<Option<mpsc::Sender<Done>>>,
+    completer: Completer,
     /// The process that opened the client.
     process: u32,
 }
@@ -77,7 +70,6 @@ struct Shared {
 pub struct Client {
     shared: Arc<Shared>,
     runtime: Option<Runtime>,
-    completer: Option<JoinHandle<()>>,
     has_read_done: bool,
 }
 
@@ -126,10 +118,7 @@ impl Completion {
 impl Drop for Completion {
     fn drop(&mut self) {
         let done = Done { loader: self.loader, ticket: self.ticket, result: self.result };
-        if let Some(sender) = &*lock(&self.call.shared.done) {
-            // The thread that receives outlives all calls.
-            let _ = sender.send(done);
-        }
+        self.call.shared.completer.send(done);
     }
 }
 
@@ -153,11 +142,8 @@ impl Client {
             .enable_all()
             .build()
             .map_err(|error| Error::failed(format!("the threads cannot be started: {error}")))?;
-        let (sender, receiver) = mpsc::channel();
-        let completer = match callbacks.read_done {
-            None => None,
-            Some(read_done) => Some(start_completer(read_done, receiver)?),
-        };
+        let has_read_done = callbacks.read_done.is_some();
+        let completer = Completer::start(callbacks.read_done)?;
         let calls = Calls { count: 0, is_closed: false, token: CancellationToken::new() };
         let shared = Arc::new(Shared {
             core,
@@ -165,11 +151,10 @@ impl Client {
             none_left: Condvar::new(),
             last_error: Mutex::new(String::new()),
             on_error: callbacks.on_error,
-            done: Mutex::new(completer.is_some().then_some(sender)),
+            completer,
             process: std::process::id(),
         });
-        let has_read_done = completer.is_some();
-        Ok(Self { shared, runtime: Some(runtime), completer, has_read_done })
+        Ok(Self { shared, runtime: Some(runtime), has_read_done })
     }
 
     /// True if asynchronous reads can be completed.
@@ -385,7 +370,7 @@ impl Client {
         if self.is_forked() {
             // Its threads are the parent's: nothing of it can be waited for or dropped.
             std::mem::forget(self.runtime.take());
-            std::mem::forget(self.completer.take());
+            std::mem::forget(self.shared.clone());
             return;
         }
         let mut calls = lock(&self.shared.calls);
@@ -398,11 +383,7 @@ impl Client {
             };
         }
         drop(calls);
-        drop(lock(&self.shared.done).take());
-        if let Some(completer) = self.completer.take() {
-            // It panics nowhere; if a completion of the host did, the process has ended.
-            let _ = completer.join();
-        }
+        self.shared.completer.end();
         if let Some(runtime) = self.runtime.take() {
             // On a thread of its own: a host may close on a thread of another runtime, which must
             // not wait, and tokio would refuse it there.
@@ -436,7 +417,7 @@ impl Shared {
         *lock(&self.last_error) = text;
     }
 
-    /// What a completion says of a read.
+    /// The result of a completion.
     fn result_of(&self, bytes: u64, read: Result<()>) -> i64 {
         match read {
             Ok(()) => {
@@ -451,7 +432,7 @@ impl Shared {
     }
 }
 
-/// What a hook returns for a failure.
+/// The value that a hook returns for a failure.
 pub fn code_of(error: &Error) -> i64 {
     match error.kind {
         Kind::Absent => crate::abi::FILE_ABSENT,
@@ -496,17 +477,4 @@ async fn cancellable<T>(
         () = token.cancelled() => Err(Error::failed("cancelled: cancel or close was called")),
         result = work => result,
     }
-}
-
-fn start_completer(read_done: ReadDone, receiver: mpsc::Receiver<Done>) -> Result<JoinHandle<()>> {
-    let complete = move || {
-        for done in receiver {
-            // SAFETY: `read_done` is wavetrain_read_done, as the config asks, and takes any numbers.
-            unsafe { read_done(done.loader, done.ticket, done.result) };
-        }
-    };
-    std::thread::Builder::new()
-        .name("wtremote-done".into())
-        .spawn(complete)
-        .map_err(|error| Error::failed(format!("a thread cannot be started: {error}")))
 }

@@ -134,7 +134,7 @@ pub enum OptionOf {
     All(ClientConfigKey),
 }
 
-/// What an option's key means; nothing for a key that is not known.
+/// The client that an option's key is for; nothing for a key that is not known.
 pub fn option_of(key: &str) -> Option<OptionOf> {
     let key = key.to_ascii_lowercase();
     if key.starts_with("aws_") {

@@ -1,9 +1,9 @@
 //! The calls of the hooks, on names of any kind.
 //!
-//! In: a `Name`. Out: sizes, bytes, versions, children. What is known of an object is its size and
-//! version as they were asked for last. Reads without a version of their own ask for that version,
-//! so that what follows a size is of one version or a failure. An object that was found changed
-//! stays a failure until its size is asked for anew. Locks are held for table look-ups only.
+//! In: a `Name`. Out: sizes, bytes, versions, children. A table has the size and the version of
+//! objects as they were asked for last. A read without a version of its own asks for that version,
+//! so that bytes that follow a size are of one version, or the read fails. An object that was found
+//! changed stays a failure until its size is asked for anew. Locks are held for look-ups alone.
 
 use crate::cache::{Cache, Cost};
 use crate::error::{Error, Kind, Result};
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// What is known of an object.
+/// An object whose size was asked for.
 struct Known {
     meta: Meta,
     asked: Instant,
@@ -31,7 +31,7 @@ struct Known {
     is_changed: bool,
 }
 
-/// What the cache keeps.
+/// A value of the cache.
 pub enum Kept {
     /// An inflated entry, or a file that was read whole.
     Bytes(Vec<u8>),

@@ -1,4 +1,4 @@
-//! What fails, and the texts of it.
+//! Failures and their texts.
 //!
 //! In: names of objects and the texts of other crates. Out: an `Error` whose text has the object,
 //! the reason and a fix, and no secret. Invariant: every text of another crate passes `Secrets`.

@@ -48,7 +48,7 @@ macro_rules! tries {
 pub struct Fetch {
     /// The settings.
     pub config: Config,
-    /// What must not appear in texts.
+    /// Texts that must not appear in failures.
     pub secrets: Secrets,
     /// The figures.
     pub stats: Arc<Stats>,
@@ -77,7 +77,7 @@ impl Object<'_> {
     }
 }
 
-/// What a range of an object gave.
+/// The answer to a range of an object.
 pub struct Got {
     /// Size and version of the object.
     pub meta: Meta,
@@ -154,7 +154,7 @@ impl Fetch {
         tries!(self, object, self.part_once(object, part, target, expect, &mut progress))
     }
 
-    /// One try. What an earlier one has read of the same version is not asked for again.
+    /// One try. Bytes that an earlier one has read of the same version are not asked for again.
     async fn part_once(
         &self,
         object: &Object<'_>,
@@ -413,7 +413,7 @@ impl From<Refused> for Error {
     }
 }
 
-/// What the tries of one range have read so far.
+/// Bytes that the tries of one range have read so far.
 #[derive(Default)]
 struct Progress {
     done: u64,

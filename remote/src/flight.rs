@@ -1,7 +1,7 @@
 //! Single flight: what several callers ask for at once is done once.
 //!
 //! The work is driven by whoever waits for it. If all of them are cancelled it is dropped, and the
-//! next caller begins anew. The lock is held while the table is looked at, never while work is done.
+//! next caller begins anew. The lock is held for look-ups in the table, never while work is done.
 
 use crate::lock;
 use futures_util::FutureExt;

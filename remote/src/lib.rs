@@ -1,12 +1,12 @@
 //! wavetrain-remote: hooks of wavetrain for data that lies far away.
 //!
-//! A loader of wavetrain reads files through `wavetrain_files_hook`. This crate fills that hook, and
-//! `wavetrain_store_hook`, with functions that read s3, gs, az, http, https and local files, and zip
-//! archives in any of them.
+//! A loader of wavetrain reads files through `wavetrain_files_hook`. This crate fills that hook and
+//! `wavetrain_store_hook` with functions that read s3, gs, az, http, https and local files, and
+//! archives (zip) in any of them.
 //!
 //! ```text
 //! c        the functions of wavetrain_remote.h: pointers become slices and texts here
-//! client   threads, calls, completions, cancel and close
+//! client   threads, calls, cancel and close      completer  the thread of completions
 //! core     sizes, reads, ends and lists of a name; what is known of objects
 //! archive  entries of zip archives              zip      their directories, without I/O
 //! fetch    requests for one object              retry    what a failure means, and waits
@@ -23,6 +23,7 @@ mod archive;
 pub mod c;
 mod cache;
 mod client;
+mod completer;
 mod config;
 mod core;
 mod error;

@@ -1,4 +1,4 @@
-//! What a name means.
+//! The meaning of names.
 //!
 //! In: the text that a hook gets, which is a uri, a slash and a key. Out: where the bytes lie, and
 //! the entry of an archive if the name has one. Nothing is read here.
@@ -36,7 +36,7 @@ pub struct StoreName {
     pub query: String,
 }
 
-/// Where bytes lie.
+/// The place of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A file of this machine.
@@ -54,7 +54,7 @@ pub struct Name {
     pub entry: Option<String>,
     /// The name of the file or object for messages: it has no user and no query.
     pub shown: String,
-    /// What tells it from other files and objects; never shown, because it has the query.
+    /// The key of tables. It is never shown, because it has the query.
     pub key: String,
 }
 
@@ -136,7 +136,7 @@ fn scheme_of(uri: &str) -> Result<Option<Scheme>> {
         // A path may have such characters too, but then not before its first slash.
         _ if scheme.contains('/') => Ok(None),
         _ => Err(Error::failed(format!(
-            "{scheme}://: this scheme is not known; take s3, gs, az, abfs, abfss, http, https or file"
+            "{scheme}://: this scheme is not known; take s3, gs, az, abfs, abfss, http, https, file"
         ))),
     }
 }

@@ -1,4 +1,4 @@
-//! What a failed try means, and when the next one begins.
+//! The meaning of a failed try, and the time of the next one.
 //!
 //! In: what a try met. Out: an answer, or a wait and another try. Invariant: all tries of one read
 //! end within `total_timeout`, and there are at most `retries_max` after the first.
@@ -98,7 +98,7 @@ fn backoff(config: &Config, tries: u32) -> Duration {
     full.mul_f64(0.5 + chance / 2.0)
 }
 
-/// What the failure of a request means.
+/// The meaning of a request that failed.
 pub fn fault_of(
     error: &object_store::Error,
     met: &Met,

@@ -26,7 +26,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-/// What servers see; the option user_agent is another.
+/// The name that servers get; the option user_agent replaces it.
 const USER_AGENT: &str = concat!("wavetrain-remote/", env!("CARGO_PKG_VERSION"));
 
 /// A store that is open.
@@ -209,7 +209,7 @@ impl Stores {
     }
 }
 
-/// What the environment says of the HTTP client of a cloud, such as AWS_ALLOW_HTTP.
+/// Settings of the environment for the HTTP client of a cloud, such as AWS_ALLOW_HTTP.
 fn options_of_environment(scheme: Scheme) -> Vec<(ClientConfigKey, String)> {
     let option = |(key, value): (OsString, OsString)| {
         let (key, value) =

@@ -19,12 +19,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What is read of the body of a failure: enough for the code of any cloud.
+/// Bytes that are read of a failure's body: enough for the code of any cloud.
 const FAILURE_BYTES_MAX: usize = 16 << 10;
 /// A longer wait that a server asks for is not believed.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// What one try of a request met.
+/// The outcome of one try of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Met {
     /// The request was sent.
@@ -44,7 +44,7 @@ pub struct Met {
 pub struct Attempt(Arc<Mutex<Met>>);
 
 impl Attempt {
-    /// What was met.
+    /// The outcome so far.
     pub fn met(&self) -> Met {
         lock(&self.0).clone()
     }
@@ -59,7 +59,7 @@ impl Attempt {
 
 /// Makes the wires of one store.
 pub struct Connector {
-    /// Where requests are counted.
+    /// The figures that count requests.
     pub stats: Arc<Stats>,
     /// The query that each request gets; empty: none.
     pub query: String,

@@ -36,7 +36,7 @@ impl Version {
         Self::from_digest(digest(text))
     }
 
-    /// What If-Match gets. A weak ETag never matches there, so that it is compared only.
+    /// The value of If-Match. A weak ETag never matches there, so that it is compared only.
     pub fn if_match(&self) -> Option<String> {
         self.etag.clone().filter(|etag| !etag.starts_with("W/"))
     }
@@ -57,7 +57,7 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// What the head of an answer says.
+    /// Size and version by the head of an answer.
     pub fn of(meta: &ObjectMeta) -> Self {
         let size = meta.size;
         let nanoseconds = meta.last_modified.timestamp_nanos_opt().unwrap_or(0);

@@ -38,7 +38,7 @@ pub enum Packing {
 pub struct Entry {
     /// Place of the header before the data.
     pub header_at: u64,
-    /// Where the next header or the directory begins: the entry has no bytes from there on.
+    /// Begin of the next header or of the directory: the entry has no bytes from there on.
     pub limit: u64,
     /// Bytes in the archive.
     pub packed: u64,
@@ -126,7 +126,7 @@ pub struct Parts {
     wanted: Cell<Option<u64>>,
 }
 
-/// What became of an attempt to read a directory.
+/// The result of an attempt to read a directory.
 pub enum Step {
     /// All of it was there.
     Done(Directory),
@@ -146,7 +146,7 @@ impl Parts {
         self.wanted.set(None);
     }
 
-    /// Where the next part begins that was read, or the end of the archive.
+    /// Begin of the next part that was read, or the end of the archive.
     pub fn next_part(&self, at: u64) -> u64 {
         let begins = self.parts.iter().map(|(begin, _)| *begin);
         begins.filter(|begin| *begin > at).min().unwrap_or(self.size)

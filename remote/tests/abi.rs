@@ -35,13 +35,17 @@ fn compile(compiler: &str, flags: &[&str], source: &Path, output: &Path) {
     assert!(status.success(), "{compiler} {}", source.display());
 }
 
+/// Adds a line that compiles where the condition holds.
+fn check(checks: &mut String, condition: &str) {
+    writeln!(checks, "_Static_assert({condition}, \"{condition}\");").unwrap();
+}
+
 macro_rules! members {
     ($checks:ident, $c:literal, $rust:ty, $($member:ident),*) => {
-        writeln!($checks, "_Static_assert(sizeof({}) == {}, \"\");", $c, size_of::<$rust>()).unwrap();
+        check(&mut $checks, &format!("sizeof({}) == {}", $c, size_of::<$rust>()));
         $(
             let (offset, member) = (offset_of!($rust, $member), stringify!($member));
-            writeln!($checks, "_Static_assert(offsetof({}, {member}) == {offset}, \"{member}\");", $c)
-                .unwrap();
+            check(&mut $checks, &format!("offsetof({}, {member}) == {offset}", $c));
         )*
     };
 }
@@ -121,8 +125,8 @@ fn structs_are_those_of_the_headers() {
         in_flight,
         in_flight_max
     );
-    checks.push_str("_Static_assert(WAVETRAIN_FILE_ABSENT == -1, \"\");\n");
-    checks.push_str("_Static_assert(WAVETRAIN_FILE_FAILED == -2, \"\");\n");
+    check(&mut checks, "WAVETRAIN_FILE_ABSENT == -1");
+    check(&mut checks, "WAVETRAIN_FILE_FAILED == -2");
     checks.push_str("int main(void) { return 0; }\n");
     let folder = scratch("abi");
     let source = folder.join("structs.c");

@@ -47,7 +47,7 @@ with warnings.catch_warnings():
 with archive("lzma.zip") as target:
     target.writestr("a", text, zipfile.ZIP_LZMA)
 
-# Behind a program that unpacks itself, offsets are relative to the archive's own begin.
+# An archive after a program that unpacks itself: its offsets are relative to its own begin.
 (folder / "prefixed.zip").write_bytes(b"#!/bin/sh\n" * 50 + (folder / "twice.zip").read_bytes())
 
 

@@ -1,4 +1,4 @@
-//! What tests share.
+//! Helpers that tests share.
 #![allow(dead_code)]
 
 pub mod python;

@@ -45,7 +45,7 @@ impl Moto {
         Some(Self { process, endpoint })
     }
 
-    /// What a client of it needs.
+    /// Settings of a client of it.
     pub fn config(&self) -> wavetrain_remote::Config {
         let option = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         wavetrain_remote::Config {

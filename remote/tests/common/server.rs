@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What goes wrong with one request.
+/// A fault of one request.
 #[derive(Clone, Debug)]
 pub enum Fault {
     /// This status, with headers.
