@@ -1,0 +1,53 @@
+//! Helpers that tests share.
+#![allow(dead_code)]
+
+pub mod python;
+pub mod server;
+
+use std::time::Duration;
+use wavetrain_remote::{Callbacks, Client, Config};
+
+/// Settings whose waits are short.
+pub fn quick() -> Config {
+    Config {
+        retries_max: 4,
+        backoff_min: Duration::from_millis(5),
+        backoff_max: Duration::from_millis(20),
+        connect_timeout: Duration::from_secs(2),
+        idle_timeout: Duration::from_secs(1),
+        total_timeout: Duration::from_secs(10),
+        ..Config::default()
+    }
+}
+
+pub fn open(config: Config) -> Client {
+    Client::open(config, Callbacks::default()).unwrap()
+}
+
+/// Bytes that differ at each place.
+pub fn painted(bytes: usize) -> Vec<u8> {
+    let mut state = 0x2545_F491_4F6C_DD1Du64;
+    let next = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    (0..bytes).map(next).collect()
+}
+
+pub fn read(
+    client: &Client,
+    name: &str,
+    offset: u64,
+    bytes: usize,
+) -> wavetrain_remote::Result<Vec<u8>> {
+    let mut target = vec![0xA5; bytes];
+    client.read(name, offset, &mut target)?;
+    Ok(target)
+}
+
+/// The text of what had to fail.
+pub fn text<T: std::fmt::Debug>(result: wavetrain_remote::Result<T>) -> String {
+    result.unwrap_err().to_string()
+}
