@@ -40,8 +40,8 @@
  * but the first; DIR alone stands for the one sequence in it whose names end with the number.
  * Every header is read and checked when the array is first used, by as many threads as there
  * are, and what is wrong with one names its file. max_npy_files is how many files the arrays in
- * use have together; wavetrain_config_fit raises it. A files hook cannot list folders and has no
- * such arrays.
+ * use have together; wavetrain_config_fit raises it. A files hook has such arrays if store.list
+ * lists its folders.
  *
  * Behind the uri of a group that is an OME-NGFF image, #level=2 names one of its levels, and
  * #scale=0.5,0.5,0.5 the coarsest whose voxels are no longer than that, by axis of space or by
@@ -1060,6 +1060,7 @@ typedef struct wavetrain_memory_hook {
 enum {
     WAVETRAIN_FILE_ABSENT = -1,
     WAVETRAIN_FILE_FAILED = -2,
+    WAVETRAIN_FILE_CHANGED = -3, /* it is of another version than is asked for (store) */
     WAVETRAIN_FILE_FORCE32 = 0x7FFFFFFF
 };
 
@@ -1132,8 +1133,9 @@ typedef struct wavetrain_source_hook {
                     void *target, uint64_t bytes);
 } wavetrain_source_hook;
 
-/* Members that wavetrain_files_hook lacks. Functions get files.user. Only retries_itself is built
- * yet: another member that is set is WAVETRAIN_UNSUPPORTED by name. */
+/* Members that wavetrain_files_hook lacks. Functions get files.user, are called from the same
+ * threads as its functions, and need files.size and files.read beside them. Built are list and
+ * retries_itself: another member that is set is WAVETRAIN_UNSUPPORTED by name. */
 typedef struct wavetrain_store_hook {
     size_t struct_size;
     /* The last `bytes` bytes of a file, its size and its version, in one request; 0, ABSENT or
@@ -1147,7 +1149,14 @@ typedef struct wavetrain_store_hook {
     int64_t (*read_version_async)(void *user, wavetrain_loader loader, uint64_t ticket,
                                   const char *name, uint8_t version[32], uint64_t offset,
                                   void *target, uint64_t bytes);
-    /* Calls found for each child of a folder, in any order; names have no slashes. */
+    /* Calls found for each child of a folder, any number of them in any order, and returns 0,
+     * WAVETRAIN_FILE_ABSENT or WAVETRAIN_FILE_FAILED; a folder without children may be either 0 or
+     * absent. Numbered .npy files are found by it, and the arrays that the refusal of a group
+     * names; NULL: a hook has no numbered files. `name` is a uri without the slash at its end.
+     * `child` is the last part of a name, UTF-8 up to its NUL, borrowed until found returns; one
+     * that is empty, has a '/', is not UTF-8, or makes a uri of more than 4,095 bytes is
+     * WAVETRAIN_IO with its name. is_folder: 0 if nothing lies below it. Found is to be called by
+     * the thread that list was called on, before list returns; any other call does nothing. */
     int64_t (*list)(void *user, const char *name,
                     void (*found)(void *context, const char *child, int is_folder), void *context);
     uint64_t merge_gap_bytes; /* between two reads up to which they are made one */
@@ -1507,7 +1516,7 @@ typedef struct wavetrain_config {
     /* WAVETRAIN_DECODE_: the chunks that are decoded on the device. [AUTO] */
     uint32_t device_decode;
     uint32_t reserved3; /* Always 0. */
-    wavetrain_store_hook store; /* Functions that the files hook lacks. Not built yet. [none] */
+    wavetrain_store_hook store; /* Functions that the files hook lacks. [none] */
     /* Stack of a hook on each of wavetrain's own threads; below it is a guard of 128 KiB. 0 =
      * derived: 256 KiB. Stacks have no part for hooks, and guards of a page, if no hook but
      * memory and workers is set. Up to 1 GiB. [0] */

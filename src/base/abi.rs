@@ -66,6 +66,8 @@ pub const NGFF_VERSION_BYTES: usize = 16;
 pub const FILE_ABSENT: i64 = -1;
 /// The answer of `wavetrain_files_hook.size` for every other failure.
 pub const FILE_FAILED: i64 = -2;
+/// The answer of a store hook for a file that is of another version than is asked for.
+pub const FILE_CHANGED: i64 = -3;
 /// `SampleBox::kind`: an array, by its uri.
 pub const BOX_URI: u32 = 0;
 /// `SampleBox::kind`: memory of the caller's.
@@ -714,9 +716,10 @@ c_structs! {
         >,
     }
 
-    /// `wavetrain_store_hook`: what the files hook lacks. All zero: nothing. Not built yet.
+    /// `wavetrain_store_hook`: what the files hook lacks. All zero: nothing. Built are `list` and
+    /// `retries_itself`.
     ///
-    /// The functions get `user` of the files hook.
+    /// The functions get `user` of the files hook, and need its size and read.
     struct StoreHook, NONE {
         /// The last bytes of a file, its size and its version.
         read_tail: Option<
@@ -739,7 +742,8 @@ c_structs! {
                 version: *mut u8, offset: u64, target: *mut c_void, bytes: u64,
             ) -> i64
         >,
-        /// Calls `found` for each child of a folder.
+        /// Calls `found` for each child of a folder, on the calling thread and before it returns: 0,
+        /// FILE_ABSENT or FILE_FAILED.
         list: Option<
             unsafe extern "C" fn(
                 user: *mut c_void, name: *const c_char, found: FoundChild, context: *mut c_void,

@@ -511,7 +511,7 @@ fn carve_stores(
     stats: Option<&'static StatsCells>,
 ) -> Option<(Store, &'static Store)> {
     let config = &settings.config;
-    let store = Store::new(os, config.files, config.store.retries_itself != 0);
+    let store = Store::new(os, config.files, config.store);
     let make = || stats.map(|stats| Metadata::new(&store, os, stats, config.metadata_latency));
     let metadata = place_some(carver, make);
     let metadata = place_some(carver, || metadata.map(|metadata| store.for_metadata(metadata)));

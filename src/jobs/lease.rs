@@ -121,6 +121,8 @@ pub struct LeasedFile<'a> {
     pub opened: Result<Opened, OpenFault>,
     /// It was shorter than it looked, as far as is known.
     pub has_ended: Cell<bool>,
+    /// A read found another version of it.
+    has_changed: Cell<bool>,
     /// It was to be one chunk and does not decode.
     is_no_chunk: bool,
     /// It was looked at again since the last read.
@@ -155,6 +157,7 @@ impl<'a> LeasedFile<'a> {
             path,
             opened,
             has_ended: Cell::new(false),
+            has_changed: Cell::new(false),
             is_no_chunk: false,
             is_checked: Cell::new(false),
         };
@@ -186,7 +189,13 @@ impl<'a> LeasedFile<'a> {
         if matches!(result, Err(Fault::Ended(_) | Fault::HookFailed)) {
             self.has_ended.set(true);
         }
-        result.map_err(OpenFault::Store)
+        result.map_err(|fault| match fault {
+            Fault::Changed => {
+                self.has_changed.set(true);
+                OpenFault::Changed
+            }
+            fault => OpenFault::Store(fault),
+        })
     }
 
     /// Looks at the file again once bytes are read, because a chunk's place in a file that was
@@ -256,7 +265,10 @@ impl<'a> LeasedFile<'a> {
         self.lock.shared.close_forgotten(state.files.give_back(self.lease, open, stat));
         // If the record is of another version than the read, nothing is wrong with the record.
         let is_of_record = self.lease.stat.is_none_or(|stat| stat == self.read.stat);
-        let has_changed = self.opened == Err(OpenFault::Changed) && is_of_record;
+        let seen = self.opened == Err(OpenFault::Changed);
+        let has_changed = (seen || self.has_changed.get()) && is_of_record;
+        let changes = &self.lock.shared.stats.files_changed;
+        changes.fetch_add(u64::from(has_changed && self.has_changed.get()), Relaxed);
         if has_changed || self.has_ended.get() {
             self.lock.shared.close_forgotten(state.forget_file(slot));
         } else if self.is_no_chunk {

@@ -3,18 +3,20 @@
 //! In: a claim and, for data files, a lease. Out: records and lookup answers. No lock is held while
 //! a file is opened or read.
 
-use crate::base::limits::METADATA_SMALL_BYTES;
+use crate::base::indexes::FileSlot;
+use crate::base::limits::{INDEX_ENTRY_BYTES, METADATA_SMALL_BYTES};
 use crate::base::math::index;
 use crate::base::stats::Stage;
 use crate::base::status::{Status, Why};
 use crate::jobs::absence::{beside_others, look_above_one, note_folders};
 use crate::jobs::lease::{is_short_of_descriptors, is_stale, open_counted, open_failure};
-use crate::os::store::{Fault, Opened, Path};
+use crate::os::store::{Fault, NO_FD, Opened, Path};
 use crate::os::{FileStat, profiler};
-use crate::read::shard_index::Shard;
+use crate::read::shard_index::{IndexPlace, Shard};
 use crate::read::{
-    Lease, LeaseOutcome, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, locate,
+    IndexPage, Lease, LeaseOutcome, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, locate,
 };
+use crate::records::ArrayRecord;
 use crate::source::parts::check_part;
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
@@ -42,14 +44,17 @@ pub fn run<'l>(
     let mut path = Path::new();
     shared.write_file_path(question.array, record, question.file, &mut path);
     let mut why = Why::new();
-    let opened = open_as_asked(shared, &path, question, lease);
+    let (buffer, sums) = worker.buffer().split_at_mut(PIECE_BYTES);
+    let (opened, fetched) = match bytes_at_end(shared, record, (question, lease), buffer.len()) {
+        Some(bytes) => fetch_index(shared, &path, lease, &mut buffer[..bytes]),
+        None => (open_as_asked(shared, &path, question, lease), 0),
+    };
     if opened.is_err_and(|fault| leave_for_later(lock, (request, question), lease, fault)) {
         drop(range);
         return lock.lock();
     }
     let is_settled = opened.is_ok_and(|(_, stat)| stat.version().is_settled(wall_ns));
     let mut found = None;
-    let (buffer, sums) = worker.buffer().split_at_mut(PIECE_BYTES);
     let sums_bytes = sums.len().min(index(lease.sums_max) * SUM_BYTES);
     let sums = &mut sums[..sums_bytes];
     let mut checked = None;
@@ -57,7 +62,8 @@ pub fn run<'l>(
         Ok((open, stat)) if record.shard_levels > 0 => {
             let shard = question.inner.map_or(Shard::file(stat.bytes), |(shard, _)| shard);
             let (file, page) = ((open, &path, stat), (shard, question.page, lease.check));
-            match locate(shared.metadata, record, file, page, buffer, sums, &mut why) {
+            let room = (&mut *buffer, fetched);
+            match locate(shared.metadata, record, file, page, room, sums, &mut why) {
                 Ok(located) => {
                     found = Some(located.page);
                     checked = located.checked;
@@ -83,9 +89,77 @@ pub fn run<'l>(
     let mut state = lock.lock();
     let look = (lease.slot, question);
     let outcome = beside_others(&mut state, look, opened.is_ok(), (&path, outcome), &mut why);
+    if is_settled && let Outcome::Found(stat) = outcome {
+        keep_pages(&mut state, look, stat, &buffer[..fetched]);
+    }
     let result = (outcome, found.as_ref(), checked, &why);
     settle(shared, &mut state, (request, question, lease), opened, (result, is_settled));
     state
+}
+
+/// Bytes of the index of a file that nobody opened before, if one request has it and the size and
+/// the version of the file.
+fn bytes_at_end(
+    shared: &Shared,
+    record: &ArrayRecord,
+    (question, lease): (&Question, &Lease),
+    bytes_max: usize,
+) -> Option<usize> {
+    let is_first = question.inner.is_none() && lease.stat.is_none() && lease.open.is_none();
+    let bytes = if shared.metadata.row.has_tails && is_first {
+        IndexPlace::bytes_at_end(record)
+    } else {
+        None
+    };
+    bytes.and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes <= bytes_max)
+}
+
+/// Reads the index at the end of a file: what the file looks like, and how many bytes it has of it.
+fn fetch_index(
+    shared: &Shared,
+    path: &Path,
+    lease: &Lease,
+    target: &mut [u8],
+) -> (Result<Opened, OpenFault>, usize) {
+    lease.evicted.into_iter().for_each(|evicted| shared.metadata.close(evicted));
+    shared.stats.files_opened.fetch_add(1, Relaxed);
+    match shared.metadata.read_tail(path, target) {
+        Ok((stat, got)) => (Ok((NO_FD, stat)), got),
+        Err(fault) => (Err(OpenFault::Store(fault)), 0),
+    }
+}
+
+/// Caches all pages of an index that was read whole: it is not read again for the others.
+fn keep_pages(state: &mut State, (slot, _): (FileSlot, &Question), stat: FileStat, index: &[u8]) {
+    // Its lease is not given back: the record is that of this file.
+    let epoch = state.files.epoch(slot);
+    if state.files.known(slot).is_some_and(|(known, _)| known != stat) {
+        return;
+    }
+    let entries = &index[..index.len() - index.len() % INDEX_ENTRY_BYTES];
+    for (page, bytes) in (0..).zip(entries.chunks(PAGE_BYTES)) {
+        state.pages.insert(epoch, IndexPage { inner: None, page }, bytes);
+    }
+}
+
+/// Ends a lookup if another one found its answer meanwhile, and reads ask for that version.
+fn is_answered(shared: &Shared, state: &mut State, request: u32, question: &Question) -> bool {
+    let Some(slot) = state.files.find(question.array_id, question.file) else { return false };
+    let Some((stat, epoch)) = state.files.known(slot) else { return false };
+    let is_other = question.inner.is_some_and(|(_, asked)| asked != stat);
+    let is_sharded = shared.array_record(question.array).shard_levels > 0;
+    if is_other || !is_sharded || !shared.store.asks_for(stat) {
+        return false;
+    }
+    let Some(page) = state.pages.find(epoch, question.index_page()) else { return false };
+    if !state.files.note_look(slot, question.turn, true) {
+        return false;
+    }
+    let (found, page) = (Outcome::Found(stat), Some(state.pages.page(page)));
+    state.requests.finish(request, found, page, &Why::new());
+    shared.stats.shard_index_hits.fetch_add(1, Relaxed);
+    state.want_plan(true);
+    true
 }
 
 /// Whether a lookup has to be done again: once descriptors are free, or on a new one because the
@@ -219,9 +293,12 @@ fn check_header(
 }
 
 /// The next lookup whose file is not busy.
-pub fn take(state: &mut State) -> Option<Job> {
+pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
     for _ in 0..state.requests.queued() {
         let (request, question) = state.requests.next_queued()?;
+        if is_answered(shared, state, request, &question) {
+            continue;
+        }
         let page = Some(question.index_page());
         let stat = question.inner.map(|(_, stat)| stat);
         match state.files.lease(question.array_id, question.file, page, stat) {

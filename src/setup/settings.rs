@@ -247,6 +247,7 @@ fn check_hooks(config: &Config, why: &mut Why) -> Result<(), Status> {
     refuse(has_half_a_block, "memory: host_block and host_block_bytes contradict", why)?;
     refuse(has_half_a_range, "profiler: begin and end must be set together", why)?;
     check_files(&config.files, why)?;
+    check_store(config, why)?;
     let has_half_a_source = config.source.describe.is_some() != config.source.read.is_some();
     refuse(has_half_a_source, "source: describe and read must be set together", why)?;
     refuse(runs_jobs && !has_run, "thread_mode = hook needs workers.run", why)?;
@@ -261,16 +262,21 @@ pub fn check_files(files: &FilesHook, why: &mut Why) -> Result<(), Status> {
     refuse(lacks_read, "files: read_async needs size and read beside it", why)
 }
 
+/// Whether functions of a store hook have a files hook beside them.
+fn check_store(config: &Config, why: &mut Why) -> Result<(), Status> {
+    let store = &config.store;
+    let has_any = store.list.is_some() || store.read_tail.is_some() || store.read_version.is_some();
+    let lacks_files = has_any && config.files.size.is_none();
+    refuse(lacks_files, "store: its functions need files.size and files.read beside them", why)
+}
+
 /// Refuses what is not built by the name of the field, and of the choice if it has several.
 fn check_built(config: &Config, why: &mut Why) -> Result<(), Status> {
     let c = config;
     let asked = [
         ("enable_gds = auto", c.enable_gds == config::AUTO),
         ("enable_gds = on", c.enable_gds == config::GDS_ON),
-        ("store.read_tail", c.store.read_tail.is_some()),
-        ("store.read_version", c.store.read_version.is_some()),
         ("store.read_version_async", c.store.read_version_async.is_some()),
-        ("store.list", c.store.list.is_some()),
         ("store.merge_gap_bytes", c.store.merge_gap_bytes != 0),
         ("store.merge_bytes_max", c.store.merge_bytes_max != 0),
         ("store.reads_max", c.store.reads_max != 0),

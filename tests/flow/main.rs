@@ -22,6 +22,7 @@ mod latency;
 mod lend;
 mod life;
 mod limits;
+mod listing;
 mod mapped;
 mod numa;
 mod once_more;

@@ -351,7 +351,10 @@ fn known_file(
         return if is_likely_absent { Known::NotLookedAt } else { Known::Nothing };
     };
     let shard = Shard::file(stat.bytes);
-    let is_looked_at = state.files.is_looked_at(slot, entry.turn) || seen == Some(stat);
+    // A read that asks for the version needs no look before it.
+    let is_looked_at = state.files.is_looked_at(slot, entry.turn)
+        || seen == Some(stat)
+        || shared.store.asks_for(stat);
     // A file that is opened for its chunk, or for a page of its index, is looked at by that.
     let (is_enough, raw) = if is_sharded {
         let raw = cached_entry(state, epoch, &shard, entries);

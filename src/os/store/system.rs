@@ -15,12 +15,15 @@ pub const ROW: Row = Row {
     },
     list,
     read,
+    tail: |_, _, _| Err(Fault::HookFailed),
     begin_read: |_, _, _, _, _| Err(Fault::HookFailed),
     waits: false,
     has_descriptors: true,
     has_folders: true,
     has_paths: true,
     shows_changes: true,
+    has_tails: false,
+    asks_versions: false,
     merges: (0, u64::MAX),
 };
 
