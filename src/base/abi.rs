@@ -716,26 +716,28 @@ c_structs! {
         >,
     }
 
-    /// `wavetrain_store_hook`: what the files hook lacks. All zero: nothing. Built are `list` and
-    /// `retries_itself`.
+    /// `wavetrain_store_hook`: what the files hook lacks. All zero: nothing.
     ///
-    /// The functions get `user` of the files hook, and need its size and read.
+    /// The functions get `user` of the files hook, and need its size and read. They return 0,
+    /// FILE_ABSENT, FILE_FAILED or FILE_CHANGED. A version is 32 bytes, of which zeros are none.
     struct StoreHook, NONE {
-        /// The last bytes of a file, its size and its version.
+        /// The last bytes of a file, 1 at least, or all of a shorter one; how many they are, its size
+        /// and its version.
         read_tail: Option<
             unsafe extern "C" fn(
                 user: *mut c_void, name: *const c_char, target: *mut c_void, bytes: u64,
                 got: *mut u64, size: *mut u64, version: *mut u8,
             ) -> i64
         >,
-        /// As `read` of the files hook, of one version alone.
+        /// As `read` of the files hook, of one version alone, else FILE_CHANGED; zeros: of any, which
+        /// is told.
         read_version: Option<
             unsafe extern "C" fn(
                 user: *mut c_void, name: *const c_char, version: *mut u8, offset: u64,
                 target: *mut c_void, bytes: u64,
             ) -> i64
         >,
-        /// As `read_async` of the files hook, of one version alone.
+        /// As `read_async` of the files hook, of one version alone, or of any; nothing is told.
         read_version_async: Option<
             unsafe extern "C" fn(
                 user: *mut c_void, loader: u64, ticket: u64, name: *const c_char,
@@ -749,9 +751,9 @@ c_structs! {
                 user: *mut c_void, name: *const c_char, found: FoundChild, context: *mut c_void,
             ) -> i64
         >,
-        /// Bytes between two reads up to which they are made one.
+        /// Bytes between two chunks of a file that are read with them.
         merge_gap_bytes: u64,
-        /// Largest read that merging makes; 0: max_read_op_bytes, and no gap.
+        /// Largest read that merging makes; 0: max_read_op_bytes.
         merge_bytes_max: u64,
         /// Most reads in flight; 0: twice n_io_threads.
         reads_max: u32,

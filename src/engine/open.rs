@@ -368,6 +368,10 @@ extern "C" fn no_job(_argument: *mut c_void) {}
 /// of the descriptors that the process may have, because several loaders and the trainer share
 /// them; 64 at least, if that leaves the host half of its own.
 fn open_files_max(os: &Os, settings: &Settings) -> u32 {
+    // Files of a host have no descriptors.
+    if settings.config.files.size.is_some() {
+        return settings.config.n_chunk_layout_cache;
+    }
     let limit = (os.open_files_max)();
     let half = (limit.saturating_sub(32) / 2).max(4);
     let descriptors = match u64::from(settings.config.max_open_files) {

@@ -6,7 +6,7 @@ use crate::base::version::Version;
 use crate::fail;
 use crate::jobs::failures::fail_task;
 use crate::os::store::{Fault, Listing, Opened, Path, STALE, Store, Visit};
-use crate::os::{Errno, FileStat};
+use crate::os::{Errno, FileKind, FileStat};
 use crate::read::{Access, Lease, LeaseOutcome, OpenFault, open_leased, shown};
 use crate::records::ArrayRecord;
 use crate::state::State;
@@ -285,8 +285,8 @@ pub fn needed_bytes(shared: &Shared, wave: WaveIndex, read: &ReadOp) -> u64 {
 }
 
 /// The rest of a read on its own, into the slab; if its file is busy it waits among the blocking
-/// ones, or with `for_io` among those that the host did not bring. What the host has is
-/// asked for.
+/// ones, or with `for_io` among those that the host did not bring. What the host has is asked for,
+/// as a file is that nobody looked at.
 pub fn lease_read(
     state: &mut State,
     shared: &Shared,
@@ -295,7 +295,8 @@ pub fn lease_read(
     for_io: bool,
 ) -> Option<Job> {
     let read = rest_of_read(state, shared, wave, op);
-    if !shared.array_record(read.array).origin.has_files {
+    let is_unseen = read.stat.kind == FileKind::UNSEEN;
+    if is_unseen || !shared.array_record(read.array).origin.has_files {
         let target = state.claim_read(shared, wave, op, &read);
         return Some(Job::Ask { wave, op, read, target });
     }

@@ -4,7 +4,7 @@
 //! a file is opened or read.
 
 use crate::base::indexes::FileSlot;
-use crate::base::limits::{INDEX_ENTRY_BYTES, METADATA_SMALL_BYTES};
+use crate::base::limits::{INDEX_ENTRY_BYTES, METADATA_BYTES_MAX, METADATA_SMALL_BYTES};
 use crate::base::math::index;
 use crate::base::stats::Stage;
 use crate::base::status::{Status, Why};
@@ -16,14 +16,18 @@ use crate::read::shard_index::{IndexPlace, Shard};
 use crate::read::{
     IndexPage, Lease, LeaseOutcome, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, locate,
 };
-use crate::records::ArrayRecord;
 use crate::source::parts::check_part;
+use crate::state::claims::claim_hold;
 use crate::state::job::Job;
 use crate::state::lock::{Lock, Locked};
+use crate::state::scratch::Hold;
 use crate::state::shared::Shared;
 use crate::state::worker::Worker;
 use crate::state::{PLAN_EVERY, State};
 use core::sync::atomic::Ordering::Relaxed;
+
+/// The part of the cached pages, one in so many, that an index that is read whole may take.
+const PAGES_SHARE: usize = 4;
 
 /// Bytes of a worker's buffer that an index is read through; the rest holds its checksums.
 const PIECE_BYTES: usize = METADATA_SMALL_BYTES / 2;
@@ -32,9 +36,9 @@ const PIECE_BYTES: usize = METADATA_SMALL_BYTES / 2;
 pub fn run<'l>(
     lock: &'l Lock,
     worker: &mut Worker,
-    request: u32,
-    question: &Question,
+    (request, question): (u32, &Question),
     lease: &Lease,
+    mut large: Option<Hold>,
 ) -> Locked<'l> {
     let shared = lock.shared;
     let range = shared.profiler.range(profiler::META);
@@ -45,13 +49,18 @@ pub fn run<'l>(
     shared.write_file_path(question.array, record, question.file, &mut path);
     let mut why = Why::new();
     let (buffer, sums) = worker.buffer().split_at_mut(PIECE_BYTES);
-    let (opened, fetched) = match bytes_at_end(shared, record, (question, lease), buffer.len()) {
-        Some(bytes) => fetch_index(shared, &path, lease, &mut buffer[..bytes]),
-        None => (open_as_asked(shared, &path, question, lease), 0),
+    let buffer = large.as_mut().map_or(buffer, |hold| hold.claim.bytes());
+    let (opened, fetched) = match bytes_at_end(shared, question, lease) {
+        Some(bytes) if bytes <= buffer.len() => {
+            fetch_index(shared, &path, lease, &mut buffer[..bytes])
+        }
+        _ => (open_as_asked(shared, &path, question, lease), 0),
     };
     if opened.is_err_and(|fault| leave_for_later(lock, (request, question), lease, fault)) {
         drop(range);
-        return lock.lock();
+        let mut state = lock.lock();
+        large.into_iter().for_each(|hold| state.pool.give_back(hold));
+        return state;
     }
     let is_settled = opened.is_ok_and(|(_, stat)| stat.version().is_settled(wall_ns));
     let mut found = None;
@@ -94,24 +103,33 @@ pub fn run<'l>(
     }
     let result = (outcome, found.as_ref(), checked, &why);
     settle(shared, &mut state, (request, question, lease), opened, (result, is_settled));
+    large.into_iter().for_each(|hold| state.pool.give_back(hold));
     state
 }
 
 /// Bytes of the index of a file that nobody opened before, if one request has it and the size and
 /// the version of the file.
-fn bytes_at_end(
-    shared: &Shared,
-    record: &ArrayRecord,
-    (question, lease): (&Question, &Lease),
-    bytes_max: usize,
-) -> Option<usize> {
+fn bytes_at_end(shared: &Shared, question: &Question, lease: &Lease) -> Option<usize> {
     let is_first = question.inner.is_none() && lease.stat.is_none() && lease.open.is_none();
-    let bytes = if shared.metadata.row.has_tails && is_first {
-        IndexPlace::bytes_at_end(record)
-    } else {
-        None
-    };
-    bytes.and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes <= bytes_max)
+    if !shared.metadata.row.has_tails || !is_first {
+        return None;
+    }
+    let mut own = None;
+    let record = shared.array_record(question.array).of_file(question.file, &mut own);
+    usize::try_from(IndexPlace::bytes_at_end(record)?).ok()
+}
+
+/// Room for an index that is read whole and that a worker has no place for. None: it has one, or is
+/// read in pieces.
+fn hold_for(
+    state: &mut State,
+    shared: &Shared,
+    question: &Question,
+    lease: &Lease,
+) -> Option<Hold> {
+    let bytes = bytes_at_end(shared, question, lease)? as u64;
+    let is_large = (PIECE_BYTES as u64 + 1..=METADATA_BYTES_MAX as u64).contains(&bytes);
+    if is_large && state.pool.has_room(bytes) { claim_hold(&mut state.pool, bytes) } else { None }
 }
 
 /// Reads the index at the end of a file: what the file looks like, and how many bytes it has of it.
@@ -129,11 +147,13 @@ fn fetch_index(
     }
 }
 
-/// Caches all pages of an index that was read whole: it is not read again for the others.
+/// Caches all pages of an index that was read whole, so that it is not read again for the others,
+/// unless they would take the places of too many others.
 fn keep_pages(state: &mut State, (slot, _): (FileSlot, &Question), stat: FileStat, index: &[u8]) {
     // Its lease is not given back: the record is that of this file.
     let epoch = state.files.epoch(slot);
-    if state.files.known(slot).is_some_and(|(known, _)| known != stat) {
+    let is_too_much = index.len().div_ceil(PAGE_BYTES) > state.pages.count() / PAGES_SHARE;
+    if is_too_much || state.files.known(slot).is_some_and(|(known, _)| known != stat) {
         return;
     }
     let entries = &index[..index.len() - index.len() % INDEX_ENTRY_BYTES];
@@ -302,7 +322,10 @@ pub fn take(state: &mut State, shared: &Shared) -> Option<Job> {
         let page = Some(question.index_page());
         let stat = question.inner.map(|(_, stat)| stat);
         match state.files.lease(question.array_id, question.file, page, stat) {
-            LeaseOutcome::Leased(lease) => return Some(Job::Locate { request, question, lease }),
+            LeaseOutcome::Leased(lease) => {
+                let large = hold_for(state, shared, &question, &lease);
+                return Some(Job::Locate { request, question, lease, large });
+            }
             LeaseOutcome::Busy => state.requests.requeue(request),
         }
     }

@@ -99,6 +99,9 @@ impl FileStat {
         FileStat { device: 0, inode: 0, bytes, modified_ns: 0, tag: 0, kind: FileKind::REGULAR }
     }
 
+    /// A file that nobody looked at before it is read.
+    pub const UNSEEN: FileStat = FileStat { kind: FileKind::UNSEEN, ..FileStat::of_bytes(0) };
+
     /// An object of that version.
     pub fn of_object(version: &Version) -> FileStat {
         let Version { device, inode, bytes, modified_ns, tag } = *version;
@@ -117,6 +120,8 @@ impl FileStat {
 pub struct FileKind(libc::mode_t);
 
 impl FileKind {
+    /// Nobody looked at it: its first read does.
+    pub const UNSEEN: FileKind = FileKind(0);
     /// Bytes that end: all that is ever read.
     pub const REGULAR: FileKind = FileKind(libc::S_IFREG);
     /// A folder.

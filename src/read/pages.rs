@@ -75,6 +75,11 @@ impl PageCache {
         entry_of(&self.data[slot as usize], entry)
     }
 
+    /// Number of pages that it has room for.
+    pub fn count(&self) -> usize {
+        self.keys.len()
+    }
+
     /// All of a cached page.
     pub fn page(&self, slot: u32) -> &[u8; PAGE_BYTES] {
         &self.data[slot as usize]

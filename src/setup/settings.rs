@@ -24,6 +24,7 @@ use crate::setup::counts::lookahead_samples;
 use crate::setup::fields::{Fields, fields_from_config};
 use crate::setup::numa::check_numa;
 use crate::setup::share::{Part, Share};
+use crate::setup::store::{async_depth, check_store};
 
 /// CPUs that do not decode if batches are made on a device and the config does not say.
 const DEVICE_CPUS: u32 = 2;
@@ -165,7 +166,7 @@ pub fn settings_from_config(
         lookahead_samples,
         decode_threads: config.n_decode_threads,
         io_threads: if own_threads { config.n_io_threads } else { 0 },
-        async_depth: if config.files.read_async.is_some() { 2 * config.n_io_threads } else { 0 },
+        async_depth: async_depth(config),
         windows: windows(config),
         file_chunk_bytes: match windows(config) {
             0 => FILE_CHUNK_BYTES.min(config.max_chunk_uncompressed_bytes),
@@ -231,7 +232,7 @@ fn uri_pool_bytes(lookahead_boxes: u32) -> u64 {
     full * 4096 + beyond * 256
 }
 
-fn refuse(is_wrong: bool, text: &str, why: &mut Why) -> Result<(), Status> {
+pub(super) fn refuse(is_wrong: bool, text: &str, why: &mut Why) -> Result<(), Status> {
     if is_wrong { Err(fail!(why, Invalid, "{text}")) } else { Ok(()) }
 }
 
@@ -262,24 +263,12 @@ pub fn check_files(files: &FilesHook, why: &mut Why) -> Result<(), Status> {
     refuse(lacks_read, "files: read_async needs size and read beside it", why)
 }
 
-/// Whether functions of a store hook have a files hook beside them.
-fn check_store(config: &Config, why: &mut Why) -> Result<(), Status> {
-    let store = &config.store;
-    let has_any = store.list.is_some() || store.read_tail.is_some() || store.read_version.is_some();
-    let lacks_files = has_any && config.files.size.is_none();
-    refuse(lacks_files, "store: its functions need files.size and files.read beside them", why)
-}
-
 /// Refuses what is not built by the name of the field, and of the choice if it has several.
 fn check_built(config: &Config, why: &mut Why) -> Result<(), Status> {
     let c = config;
     let asked = [
         ("enable_gds = auto", c.enable_gds == config::AUTO),
         ("enable_gds = on", c.enable_gds == config::GDS_ON),
-        ("store.read_version_async", c.store.read_version_async.is_some()),
-        ("store.merge_gap_bytes", c.store.merge_gap_bytes != 0),
-        ("store.merge_bytes_max", c.store.merge_bytes_max != 0),
-        ("store.reads_max", c.store.reads_max != 0),
     ];
     let asked = asked.into_iter().find_map(|(name, is_asked)| is_asked.then_some(name));
     let Some(name) = asked.or_else(|| config.unbuilt()) else { return Ok(()) };

@@ -25,6 +25,7 @@ mod limits;
 mod listing;
 mod mapped;
 mod numa;
+mod objects;
 mod once_more;
 mod os_seam;
 mod plan;

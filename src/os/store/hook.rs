@@ -12,7 +12,12 @@ use crate::os::{Errno, FileStat};
 
 /// The row of a host that has these functions beside those of its files hook.
 pub fn row(more: &StoreHook) -> Row {
-    Row { has_tails: more.read_tail.is_some(), asks_versions: more.read_version.is_some(), ..ROW }
+    Row {
+        has_tails: more.read_tail.is_some(),
+        asks_versions: more.read_version.is_some(),
+        merges: (more.merge_gap_bytes, more.merge_bytes_max),
+        ..ROW
+    }
 }
 
 const ROW: Row = Row {
@@ -31,7 +36,7 @@ const ROW: Row = Row {
     shows_changes: false,
     has_tails: false,
     asks_versions: false,
-    merges: (0, u64::MAX),
+    merges: (0, 0),
 };
 
 fn read(

@@ -137,7 +137,8 @@ pub struct Row {
     /// A read asks for the version of a file that is known, and fails if that is gone, so that
     /// nobody looks before it.
     asks_versions: bool,
-    /// Reads so many bytes apart, at the most, become one, which has so many bytes at the most.
+    /// Reads so many bytes apart, at the most, become one, which has so many bytes at the most; 0:
+    /// as many as the config says.
     pub merges: (u64, u64),
 }
 
