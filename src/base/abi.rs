@@ -721,16 +721,16 @@ c_structs! {
     /// The functions get `user` of the files hook, and need its size and read. They return 0,
     /// FILE_ABSENT, FILE_FAILED or FILE_CHANGED. A version is 32 bytes, of which zeros are none.
     struct StoreHook, NONE {
-        /// The last bytes of a file, 1 at least, or all of a shorter one; how many they are, its size
-        /// and its version.
+        /// The last bytes of a file, 1 at least, or all of a shorter one; how many they are, its
+        /// size and its version.
         read_tail: Option<
             unsafe extern "C" fn(
                 user: *mut c_void, name: *const c_char, target: *mut c_void, bytes: u64,
                 got: *mut u64, size: *mut u64, version: *mut u8,
             ) -> i64
         >,
-        /// As `read` of the files hook, of one version alone, else FILE_CHANGED; zeros: of any, which
-        /// is told.
+        /// As `read` of the files hook, of one version alone, else FILE_CHANGED; zeros: of any,
+        /// which is told.
         read_version: Option<
             unsafe extern "C" fn(
                 user: *mut c_void, name: *const c_char, version: *mut u8, offset: u64,
@@ -744,8 +744,8 @@ c_structs! {
                 version: *mut u8, offset: u64, target: *mut c_void, bytes: u64,
             ) -> i64
         >,
-        /// Calls `found` for each child of a folder, on the calling thread and before it returns: 0,
-        /// FILE_ABSENT or FILE_FAILED.
+        /// Calls `found` for each child of a folder, on the calling thread and before it returns:
+        /// 0, FILE_ABSENT or FILE_FAILED.
         list: Option<
             unsafe extern "C" fn(
                 user: *mut c_void, name: *const c_char, found: FoundChild, context: *mut c_void,

@@ -14,8 +14,10 @@ use crate::os::store::{Fault, NO_FD, Opened, Path};
 use crate::os::{FileStat, profiler};
 use crate::read::shard_index::{IndexPlace, Shard};
 use crate::read::{
-    IndexPage, Lease, LeaseOutcome, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES, locate,
+    IndexPage, Lease, LeaseOutcome, Located, OpenFault, Outcome, PAGE_BYTES, Question, SUM_BYTES,
+    locate,
 };
+use crate::records::ArrayRecord;
 use crate::source::parts::check_part;
 use crate::state::claims::claim_hold;
 use crate::state::job::Job;
@@ -63,29 +65,11 @@ pub fn run<'l>(
         return state;
     }
     let is_settled = opened.is_ok_and(|(_, stat)| stat.version().is_settled(wall_ns));
-    let mut found = None;
     let sums_bytes = sums.len().min(index(lease.sums_max) * SUM_BYTES);
     let sums = &mut sums[..sums_bytes];
-    let mut checked = None;
-    let outcome = match opened {
-        Ok((open, stat)) if record.shard_levels > 0 => {
-            let shard = question.inner.map_or(Shard::file(stat.bytes), |(shard, _)| shard);
-            let (file, page) = ((open, &path, stat), (shard, question.page, lease.check));
-            let room = (&mut *buffer, fetched);
-            match locate(shared.metadata, record, file, page, room, sums, &mut why) {
-                Ok(located) => {
-                    found = Some(located.page);
-                    checked = located.checked;
-                    Outcome::Found(stat)
-                }
-                Err(status) => Outcome::Failed(status),
-            }
-        }
-        Ok((_, stat)) => check_header(shared, question, (buffer, stat), &mut why)
-            .map_or_else(Outcome::Failed, |()| Outcome::Found(stat)),
-        Err(OpenFault::Store(Fault::Absent)) => look_above_one(lock, question, &path, &mut why),
-        Err(fault) => Outcome::Failed(open_failure(&path, fault, &mut why)),
-    };
+    let room = (&mut *buffer, fetched, &mut *sums);
+    let looked = look_into(lock, (question, record, lease), (&path, opened), room, &mut why);
+    let (outcome, located) = looked.unwrap_or_else(|status| (Outcome::Failed(status), None));
     shared.observe(Stage::Meta, start, (0, 0), shared.profiler.here());
     let misses = if record.shard_levels > 0 {
         &shared.stats.shard_index_misses
@@ -93,18 +77,47 @@ pub fn run<'l>(
         &shared.stats.chunk_layout_misses
     };
     misses.fetch_add(1, Relaxed);
+    let checked = located.as_ref().and_then(|located| located.checked);
     let checked = checked.map(|(pages, groups)| (pages, &sums[..groups * SUM_BYTES]));
     drop(range);
     let mut state = lock.lock();
     let look = (lease.slot, question);
     let outcome = beside_others(&mut state, look, opened.is_ok(), (&path, outcome), &mut why);
     if is_settled && let Outcome::Found(stat) = outcome {
-        keep_pages(&mut state, look, stat, &buffer[..fetched]);
+        keep_pages(&mut state, lease.slot, stat, &buffer[..fetched]);
     }
-    let result = (outcome, found.as_ref(), checked, &why);
+    let page = located.as_ref().map(|located| &located.page);
+    let result = (outcome, page, checked, &why);
     settle(shared, &mut state, (request, question, lease), opened, (result, is_settled));
     large.into_iter().for_each(|hold| state.pool.give_back(hold));
     state
+}
+
+/// Looks into a file that was opened, for the page that was asked for. The buffer starts with its
+/// index if some bytes of that were fetched before. If it was not opened, says what that means.
+fn look_into(
+    lock: &Lock,
+    (question, record, lease): (&Question, &ArrayRecord, &Lease),
+    (path, opened): (&Path, Result<Opened, OpenFault>),
+    (buffer, fetched, sums): (&mut [u8], usize, &mut [u8]),
+    why: &mut Why,
+) -> Result<(Outcome, Option<Located>), Status> {
+    let shared = lock.shared;
+    match opened {
+        Ok((open, stat)) if record.shard_levels > 0 => {
+            let shard = question.inner.map_or(Shard::file(stat.bytes), |(shard, _)| shard);
+            let (file, page) = ((open, path, stat), (shard, question.page, lease.check));
+            let room = (buffer, fetched);
+            let located = locate(shared.metadata, record, file, page, room, sums, why)?;
+            Ok((Outcome::Found(stat), Some(located)))
+        }
+        Ok((_, stat)) => check_header(shared, question, (buffer, stat), why)
+            .map(|()| (Outcome::Found(stat), None)),
+        Err(OpenFault::Store(Fault::Absent)) => {
+            Ok((look_above_one(lock, question, path, why), None))
+        }
+        Err(fault) => Err(open_failure(path, fault, why)),
+    }
 }
 
 /// Bytes of the index of a file that nobody opened before, if one request has it and the size and
@@ -149,7 +162,7 @@ fn fetch_index(
 
 /// Caches all pages of an index that was read whole, so that it is not read again for the others,
 /// unless they would take the places of too many others.
-fn keep_pages(state: &mut State, (slot, _): (FileSlot, &Question), stat: FileStat, index: &[u8]) {
+fn keep_pages(state: &mut State, slot: FileSlot, stat: FileStat, index: &[u8]) {
     // Its lease is not given back: the record is that of this file.
     let epoch = state.files.epoch(slot);
     let is_too_much = index.len().div_ceil(PAGE_BYTES) > state.pages.count() / PAGES_SHARE;

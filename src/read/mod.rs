@@ -27,7 +27,7 @@ pub use file_record::{Lease, LeaseOutcome};
 pub use files::FileTable;
 pub use folders::{Folder, FolderTable, folders_of};
 pub use listing::list_folders;
-pub use locate::{OpenFault, SHOWN_BYTES, locate, open_leased, shown};
+pub use locate::{Located, OpenFault, SHOWN_BYTES, locate, open_leased, shown};
 pub use merge::{Piece, merge_pieces, staged_bytes};
 pub use pages::{
     IndexPage, LOOKS_MAX, Look, Looks, Outcome, PAGE_BYTES, PageCache, Question, Requests,

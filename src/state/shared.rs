@@ -36,7 +36,8 @@ use arrayvec::ArrayVec;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
-/// Gaps between reads that fit the staging of a wave, at least: each is counted as if it were there.
+/// Gaps between reads that fit the staging of a wave, at least: each is counted as if it were
+/// there.
 const GAPS_MIN: u64 = 8;
 
 /// See the module. Nothing in it changes after open but by atomics, and nothing in it is locked.

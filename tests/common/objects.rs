@@ -49,6 +49,8 @@ pub struct Objects {
     pub list_answers: Mutex<Vec<i64>>,
     /// The ways of `read_tail` to lie.
     pub lie: Mutex<Lie>,
+    /// The seed of calls that go wrong by chance, one in four; 0: none does.
+    pub chaos: AtomicU64,
     /// Each version that is told is another one.
     pub tells_others: AtomicBool,
     /// Reads that end later and have not ended, and the most there were.
@@ -224,6 +226,17 @@ fn number(version: &[u8; 32]) -> u64 {
 }
 
 impl Objects {
+    /// A number for a call that goes wrong.
+    fn chance(&self) -> Option<u64> {
+        let next = |seed: u64| {
+            let seed = seed ^ (seed << 13);
+            let seed = seed ^ (seed >> 7);
+            seed ^ (seed << 17)
+        };
+        let seed = next(self.chaos.fetch_update(SeqCst, SeqCst, |seed| Some(next(seed))).unwrap());
+        (seed != 0 && seed % 4 == 0).then_some(seed >> 8)
+    }
+
     /// The version to tell of an object that has this one.
     fn tell(&self, version: u64) -> [u8; 32] {
         let is_other = self.tells_others.load(SeqCst);
@@ -244,7 +257,17 @@ unsafe extern "C" fn read_tail(
     objects.note(Kind::Tail, text(name), (0, count), 0);
     assert!(count > 0);
     let Some((number, bytes)) = objects.get(text(name)) else { return FILE_ABSENT };
-    let (all, lie) = (bytes.len() as u64, *objects.lie.lock().unwrap());
+    let all = bytes.len() as u64;
+    let lie = match objects.chance() {
+        None => *objects.lie.lock().unwrap(),
+        Some(which) => match which % 5 {
+            0 => Lie::GotMore,
+            1 => Lie::GotLess,
+            2 => Lie::SizeLess,
+            3 => Lie::SizeHuge,
+            _ => Lie::Answer([FILE_CHANGED, FILE_FAILED, 1, i64::MIN][which as usize / 5 % 4]),
+        },
+    };
     let least = all.min(count);
     let (told_got, told_size) = match lie {
         Lie::None => (least, all),
@@ -289,6 +312,15 @@ impl Objects {
     ) -> i64 {
         let asked = number(version);
         let Some((there, bytes)) = self.get(name) else { return FILE_ABSENT };
+        if let Some(which) = self.chance() {
+            let answers = [FILE_CHANGED, FILE_FAILED, 77, i64::MAX];
+            if which % 5 < 4 || asked == 0 {
+                return answers[which as usize % 4];
+            }
+            // Bytes of another version, which is told.
+            *version = told(asked + 1);
+            return copy(&vec![0xEE; count as usize], 0, target, count);
+        }
         let tells_others = self.tells_others.load(SeqCst);
         if asked != 0 && asked != there && !tells_others {
             return FILE_CHANGED;
@@ -319,7 +351,10 @@ unsafe extern "C" fn read_version_async(
     std::thread::spawn(move || {
         let objects = of(std::ptr::with_exposed_provenance_mut(user));
         let target = std::ptr::with_exposed_provenance_mut(target);
+        let asked = version;
         let result = objects.copy_version(&name, &mut version, (offset, count), target);
+        // Nobody hears of the version that was read.
+        let result = if asked == version { result } else { FILE_CHANGED };
         objects.later.fetch_sub(1, SeqCst);
         assert_eq!(wavetrain_read_done(loader, ticket, result), 0);
     });

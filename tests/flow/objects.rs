@@ -1,15 +1,17 @@
 //! Objects of a host that tells their versions: the requests that they take, changes, and hosts
 //! that lie.
 
+use crate::common::damage::outcomes;
 use crate::common::drive::{
     Job, config, first_failure, mixed_jobs, open, stream_as_configured, stream_through,
 };
 use crate::common::npy;
 use crate::common::objects::{Kind, Lie, Objects, Request};
+use crate::common::read_boxes::check_each;
 use crate::common::synth::{self, EDGE, Meta, chunk_bytes, chunk_job};
 use std::sync::atomic::Ordering::SeqCst;
 use wavetrain::abi::{FILE_CHANGED, StoreHook};
-use wavetrain::config::{Config, THREADS_OWN, THREADS_PUMP};
+use wavetrain::config::{Config, PAD_CONSTANT, THREADS_OWN, THREADS_PUMP};
 use wavetrain::loader::{Loader, memory_need};
 use wavetrain::os::SYSTEM;
 use wavetrain::records::Dtype;
@@ -272,6 +274,56 @@ fn documents_and_headers_are_read_without_a_request_for_their_size() {
 }
 
 #[test]
+fn an_index_at_the_start_is_read_of_one_version() {
+    let objects = Objects::default();
+    let mut meta = Meta::u16(&[8, 8], &[4, 4], Some(&[8, 8]));
+    meta.index_location = "start";
+    objects.put(&format!("{SHARDED}/zarr.json"), meta.text());
+    let entries: Vec<_> = (0..4).map(|n| (INDEX_BYTES + n * CHUNK_BYTES, CHUNK_BYTES)).collect();
+    let mut shard = synth::index_bytes(&entries);
+    (10..14).for_each(|number| shard.extend(chunk_bytes(number)));
+    objects.put(SHARD, shard);
+    let config = objects.versioned(chunk_config());
+    let loader = open(&config);
+    stream_through(&loader, &config, &[job(SHARDED, 2, Some(12))], 0);
+    let requests = objects.take_requests();
+    assert_eq!(brief(&requests)[1], (Kind::Tail, "0", 0, 1));
+    assert!(requests[2..].iter().all(|r| r.kind == Kind::Version && r.asked == 2), "{requests:?}");
+}
+
+#[test]
+fn a_document_that_is_larger_than_most_is_read_twice_at_the_most() {
+    let objects = Objects::default();
+    put_shard(&objects, 10);
+    let document = Meta::u16(&[8, 8], &[4, 4], Some(&[8, 8])).text();
+    let padded = format!("{}{}", " ".repeat(200 << 10), document);
+    objects.put(&format!("{SHARDED}/zarr.json"), padded);
+    let config = objects.versioned(chunk_config());
+    let loader = open(&config);
+    stream_through(&loader, &config, &[job(SHARDED, 2, Some(12))], 0);
+    let requests = objects.take_requests();
+    let of_document = requests.iter().filter(|r| r.name.ends_with("zarr.json"));
+    assert_eq!(of_document.map(|r| r.kind).collect::<Vec<_>>(), [Kind::Tail; 2]);
+}
+
+#[test]
+fn a_batch_that_finds_its_chunk_cached_looks_for_another_version() {
+    let objects = Objects::default();
+    put_shard(&objects, 10);
+    let config = Config { chunk_cache_bytes: 1 << 20, ..chunk_config() };
+    let config = objects.versioned(config);
+    let loader = open(&config);
+    for batch in 0..2 {
+        stream_through(&loader, &config, &[job(SHARDED, 1, Some(11))], batch);
+    }
+    let requests = objects.take_requests();
+    let data = |r: &&Request| r.kind == Kind::Version;
+    assert_eq!(requests.iter().filter(data).count(), 1, "{requests:?}");
+    put_shard(&objects, 20);
+    stream_through(&loader, &config, &[job(SHARDED, 1, Some(21))], 2);
+}
+
+#[test]
 fn stores_of_others_stream_through_versions() {
     for thread_mode in [THREADS_OWN, THREADS_PUMP] {
         for chunk_cache_bytes in [0, 1 << 20] {
@@ -286,6 +338,39 @@ fn stores_of_others_stream_through_versions() {
                 assert!(objects.take_requests().iter().any(|r| r.kind == Kind::Later));
             }
         }
+    }
+}
+
+#[test]
+fn boxes_of_callers_are_read_through_versions() {
+    let objects = Objects::default();
+    let config = Config { n_readers: 4, ..config(Dtype::F32, &[1], 1) };
+    check_each(&open(&objects.versioned(config)), 4, &mixed_jobs(40));
+}
+
+#[test]
+fn hosts_that_go_wrong_by_chance_give_right_data_or_none() {
+    for (seed, is_later) in [(0x1234_5679, false), (0x9876_5431, false), (0x5555_1111, true)] {
+        let objects = Objects::default();
+        put_shard(&objects, 10);
+        put_single(&objects, true);
+        objects.chaos.store(seed, SeqCst);
+        let config = Config { n_io_threads: 4, ..chunk_config() };
+        let config = if is_later { objects.later(config) } else { objects.versioned(config) };
+        let jobs: Vec<Job> = (0..400)
+            .map(|n| match n % 2 {
+                0 => job(SHARDED, n / 2 % 4, Some(10 + (n / 2 % 4) as u16)),
+                _ => job(SINGLE, n / 2 % 3, Some((n / 2 % 3) as u16)),
+            })
+            .collect();
+        let seen = outcomes(&config, &jobs);
+        let mut right = 0;
+        for (number, ((status, bytes), job)) in seen.iter().zip(&jobs).enumerate() {
+            let is_right = *status == Some(Status::Ok);
+            right += u32::from(is_right);
+            assert!(!is_right || Ok(bytes) == job.want.as_ref(), "sample {number}");
+        }
+        assert!((20..400).contains(&right), "{right} samples are right");
     }
 }
 
@@ -307,7 +392,7 @@ fn a_host_that_lies_of_the_end_of_a_file_is_an_error_and_no_data() {
                 let objects = Objects::default();
                 put_shard(&objects, 10);
                 put_single(&objects, true);
-                let config = Config { pad_value_set: 1, ..chunk_config() };
+                let config = Config { pad_mode: PAD_CONSTANT, pad_value_set: 1, ..chunk_config() };
                 let config = objects.versioned(config);
                 let loader = open(&config);
                 if knows_document {
@@ -335,11 +420,6 @@ fn versions_that_change_at_each_call_never_mix() {
             objects.versioned(chunk_config())
         };
         let loader = open(&config);
-        if is_later {
-            // The host was asked for a version, and answers for that one.
-            stream_through(&loader, &config, &[job(SHARDED, 1, Some(11))], 0);
-            continue;
-        }
         let (_, failure) = first_failure(&loader, &[job(SHARDED, 1, None)]);
         assert_eq!(failure.status, Status::Io, "{failure}");
         assert!(failure.text.as_str().contains("is not what it was"), "{failure}");
