@@ -16,6 +16,7 @@ mod merge;
 mod pages;
 pub mod shard_index;
 mod sums;
+mod whole_file;
 mod windows;
 
 pub use access::Access;
@@ -33,6 +34,7 @@ pub use pages::{
     IndexPage, LOOKS_MAX, Look, Looks, Outcome, PAGE_BYTES, PageCache, Question, Requests,
 };
 pub use sums::{PageCheck, SUM_BYTES};
+pub use whole_file::{whole_file_bytes, whole_file_bytes_max};
 pub use windows::{Window, Windows};
 
 #[cfg(test)]

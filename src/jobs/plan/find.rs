@@ -25,13 +25,13 @@ use crate::jobs::failures::{chunk_failure, fail_sample};
 use crate::jobs::plan::ask::{LookUp, ask, ask_look, files_ahead, is_chunk_file};
 use crate::jobs::plan::keep::{find_kept, keep};
 use crate::jobs::plan::planned::{Place, Planned, Settled};
-use crate::jobs::plan::whole::{is_read_unseen, unseen_place, whole_file_bytes};
+use crate::jobs::plan::whole::{is_read_unseen, unseen_place};
 use crate::jobs::plan::window::{Planner, RUN_CHUNKS};
 use crate::os::FileStat;
 use crate::read::shard_index::{
     Entry, IndexPlace, Shard, entry_numbers, page_of_entry, parse_entry,
 };
-use crate::read::{IndexPage, Outcome};
+use crate::read::{IndexPage, Outcome, whole_file_bytes};
 use crate::records::ArrayRecord;
 use crate::setup::config::MISSING_ERROR;
 use crate::state::State;

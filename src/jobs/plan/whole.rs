@@ -1,12 +1,12 @@
-//! Files that are one chunk each: how many bytes they may have, and which are read before anybody
-//! looked at them.
+//! Files that are one chunk each, and that are read before anybody looked at them.
+//!
+//! In: a chunk of the window. Out: whether its file is read so, and which bytes of it.
 
-use crate::base::status::{Status, Why};
-use crate::fail;
 use crate::jobs::plan::ask::is_chunk_file;
 use crate::jobs::plan::keep::is_keeping;
 use crate::jobs::plan::planned::{Place, Planned, Settled};
 use crate::os::FileStat;
+use crate::read::whole_file_bytes_max;
 use crate::records::ArrayRecord;
 use crate::state::shared::Shared;
 
@@ -27,29 +27,4 @@ pub fn unseen_place(record: &ArrayRecord, entry: &Planned) -> Place {
         false => (0, most),
     };
     Place::Known(Settled::Data { offset, bytes, stat: FileStat::UNSEEN })
-}
-
-/// Most bytes of a file that is one chunk.
-pub fn whole_file_bytes_max(record: &ArrayRecord) -> u64 {
-    record.stored_bytes().unwrap_or(record.encoded_bytes_max())
-}
-
-/// A file that is one chunk: its size must be one that the chunk can have.
-pub fn whole_file_bytes(record: &ArrayRecord, bytes: u64, why: &mut Why) -> Result<u64, Status> {
-    let exact = record.stored_bytes();
-    if let Some(exact) = exact
-        && bytes != exact
-    {
-        return Err(fail!(why, Decode, "the file has {bytes} bytes, the chunk needs {exact}"));
-    }
-    let most = whole_file_bytes_max(record);
-    if bytes == 0 || bytes > most {
-        return Err(fail!(
-            why,
-            Decode,
-            "the file has {bytes} bytes; a chunk of {} bytes takes 1 to {most}",
-            record.chunk_bytes
-        ));
-    }
-    Ok(bytes)
 }
