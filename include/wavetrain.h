@@ -40,8 +40,8 @@
  * but the first; DIR alone stands for the one sequence in it whose names end with the number.
  * Every header is read and checked when the array is first used, by as many threads as there
  * are, and what is wrong with one names its file. max_npy_files is how many files the arrays in
- * use have together; wavetrain_config_fit raises it. A files hook cannot list folders and has no
- * such arrays.
+ * use have together; wavetrain_config_fit raises it. A files hook has such arrays if store.list
+ * lists its folders.
  *
  * Behind the uri of a group that is an OME-NGFF image, #level=2 names one of its levels, and
  * #scale=0.5,0.5,0.5 the coarsest whose voxels are no longer than that, by axis of space or by
@@ -82,6 +82,12 @@
  * replaced between that question and its reads: its old index is then used with its new bytes. Give
  * such an object a new name, or call wavetrain_forget. Documents behind a hook are looked at by the
  * first batch after wavetrain_reset.
+ *
+ * If store.read_version is set, the version of an object is its size and the 32 bytes that the hook
+ * tells. The index of a shard and its chunks are read of one version: an object that is replaced
+ * after its index was read is WAVETRAIN_IO for the samples that need it then, and the next ones
+ * find the new version. So nothing asks for a version once in each batch, except for chunks that
+ * chunk_cache_bytes keeps. A file that is one chunk is read in one request, of any version.
  *
  * Words: a *field* is one tensor of a batch: an image, its mask, a label; a sample has a part of
  * each, made of its boxes. A *box* is a range begin <= i < end on every axis of an array. A *chunk*
@@ -1060,6 +1066,7 @@ typedef struct wavetrain_memory_hook {
 enum {
     WAVETRAIN_FILE_ABSENT = -1,
     WAVETRAIN_FILE_FAILED = -2,
+    WAVETRAIN_FILE_CHANGED = -3, /* it is of another version than is asked for (store) */
     WAVETRAIN_FILE_FORCE32 = 0x7FFFFFFF
 };
 
@@ -1132,27 +1139,56 @@ typedef struct wavetrain_source_hook {
                     void *target, uint64_t bytes);
 } wavetrain_source_hook;
 
-/* Members that wavetrain_files_hook lacks. Functions get files.user. Only retries_itself is built
- * yet: another member that is set is WAVETRAIN_UNSUPPORTED by name. */
+/* Members that wavetrain_files_hook lacks. Functions get files.user, are called from the same
+ * threads as its functions, may wait as those do, and need files.size and files.read beside them;
+ * each may be NULL. They return 0, WAVETRAIN_FILE_ABSENT, WAVETRAIN_FILE_FAILED or
+ * WAVETRAIN_FILE_CHANGED; everything else counts as failed. A version is 32 bytes that are another
+ * 32 bytes for other contents, and the same in all functions, like an ETag or a hash of one. Zeros
+ * are no version. */
 typedef struct wavetrain_store_hook {
     size_t struct_size;
-    /* The last `bytes` bytes of a file, its size and its version, in one request; 0, ABSENT or
-     * FAILED. A shorter file is read whole; *got says how much. */
+    /* Copies the last `bytes` bytes of a file, 1 at least, to target, or all of a shorter file, and
+     * sets *got to how many they are, *size to the bytes of the file, and its version. It takes
+     * the place of files.size: a document, the index at the end of a shard (up to 4 MiB), and a
+     * file that is one chunk are one request each. For such a chunk `bytes` is the most that it can
+     * have, and so much staging is taken, because its size is not known before; if it is
+     * uncompressed and boxes need a part, read_version reads that part, and the size of the file
+     * is not checked. With chunk_cache_bytes, or on a device, its size is asked for first. */
     int64_t (*read_tail)(void *user, const char *name, void *target, uint64_t bytes, uint64_t *got,
                          uint64_t *size, uint8_t version[32]);
-    /* As files.read, of that version alone; all zeros: any version, which is told. */
+    /* As files.read, of that version alone, else WAVETRAIN_FILE_CHANGED, which is not tried once
+     * more and is WAVETRAIN_IO for the samples; all zeros: any version, which is told. It takes the
+     * place of files.read. If it changes a version that is not zeros, the read counts as changed.
+     * Without read_tail, the first byte of an object is read for its version, then its size. */
     int64_t (*read_version)(void *user, const char *name, uint8_t version[32], uint64_t offset,
                             void *target, uint64_t bytes);
-    /* As files.read_async, of that version alone. */
+    /* As files.read_async, of that version alone, or of any; nothing is told. `version` is borrowed
+     * until this returns. It takes the place of files.read_async and needs read_version, through
+     * which one that fails is read once more; with read_version, files.read_async alone is INVALID.
+     * Documents, indexes, and files that are one chunk are read by threads that wait, through
+     * read_tail and read_version: metadata_io_concurrency and n_io_threads bound those. */
     int64_t (*read_version_async)(void *user, wavetrain_loader loader, uint64_t ticket,
                                   const char *name, uint8_t version[32], uint64_t offset,
                                   void *target, uint64_t bytes);
-    /* Calls found for each child of a folder, in any order; names have no slashes. */
+    /* Calls found for each child of a folder, any number of them in any order, and returns 0,
+     * WAVETRAIN_FILE_ABSENT or WAVETRAIN_FILE_FAILED; a folder without children may be either 0 or
+     * absent. Numbered .npy files are found by it, and the arrays that the refusal of a group
+     * names; NULL: a hook has no numbered files. `name` is a uri without the slash at its end.
+     * `child` is the last part of a name, UTF-8 up to its NUL, borrowed until found returns; one
+     * that is empty, has a '/', is not UTF-8, or makes a uri of more than 4,095 bytes is
+     * WAVETRAIN_IO with its name. is_folder: 0 if nothing lies below it. Found is to be called by
+     * the thread that list was called on, before list returns; any other call does nothing. */
     int64_t (*list)(void *user, const char *name,
                     void (*found)(void *context, const char *child, int is_folder), void *context);
-    uint64_t merge_gap_bytes; /* between two reads up to which they are made one */
-    uint64_t merge_bytes_max; /* of such a read; 0: max_read_op_bytes, and no gap */
-    uint32_t reads_max;       /* in flight; 0: 2 * n_io_threads */
+    /* Bytes between two chunks of a file that are read with them, up to 4 GiB and to an eighth of
+     * the staging of a wave: each chunk is counted with such a gap. 0: only touching ones are one
+     * read. */
+    uint64_t merge_gap_bytes;
+    uint64_t merge_bytes_max; /* of a read of several chunks, up to 4 GiB; 0: max_read_op_bytes */
+    /* Reads that end later and are in flight, up to 16,384; 0: 2 * n_io_threads. Each takes a
+     * record of n_chunk_layout_cache if it is of another file. Their tickets are in the line
+     * "reads in flight" of the budget. INVALID without read_version_async and files.read_async. */
+    uint32_t reads_max;
     uint32_t retries_itself;  /* 1: no second try by wavetrain, but of what read_async failed */
 } wavetrain_store_hook;
 
@@ -1507,7 +1543,7 @@ typedef struct wavetrain_config {
     /* WAVETRAIN_DECODE_: the chunks that are decoded on the device. [AUTO] */
     uint32_t device_decode;
     uint32_t reserved3; /* Always 0. */
-    wavetrain_store_hook store; /* Functions that the files hook lacks. Not built yet. [none] */
+    wavetrain_store_hook store; /* Functions that the files hook lacks. [none] */
     /* Stack of a hook on each of wavetrain's own threads; below it is a guard of 128 KiB. 0 =
      * derived: 256 KiB. Stacks have no part for hooks, and guards of a page, if no hook but
      * memory and workers is set. Up to 1 GiB. [0] */

@@ -66,6 +66,8 @@ pub const NGFF_VERSION_BYTES: usize = 16;
 pub const FILE_ABSENT: i64 = -1;
 /// The answer of `wavetrain_files_hook.size` for every other failure.
 pub const FILE_FAILED: i64 = -2;
+/// The answer of a store hook for a file that is of another version than is asked for.
+pub const FILE_CHANGED: i64 = -3;
 /// `SampleBox::kind`: an array, by its uri.
 pub const BOX_URI: u32 = 0;
 /// `SampleBox::kind`: memory of the caller's.
@@ -714,40 +716,44 @@ c_structs! {
         >,
     }
 
-    /// `wavetrain_store_hook`: what the files hook lacks. All zero: nothing. Not built yet.
+    /// `wavetrain_store_hook`: what the files hook lacks. All zero: nothing.
     ///
-    /// The functions get `user` of the files hook.
+    /// The functions get `user` of the files hook, and need its size and read. They return 0,
+    /// FILE_ABSENT, FILE_FAILED or FILE_CHANGED. A version is 32 bytes, of which zeros are none.
     struct StoreHook, NONE {
-        /// The last bytes of a file, its size and its version.
+        /// The last bytes of a file, 1 at least, or all of a shorter one; how many they are, its
+        /// size and its version.
         read_tail: Option<
             unsafe extern "C" fn(
                 user: *mut c_void, name: *const c_char, target: *mut c_void, bytes: u64,
                 got: *mut u64, size: *mut u64, version: *mut u8,
             ) -> i64
         >,
-        /// As `read` of the files hook, of one version alone.
+        /// As `read` of the files hook, of one version alone, else FILE_CHANGED; zeros: of any,
+        /// which is told.
         read_version: Option<
             unsafe extern "C" fn(
                 user: *mut c_void, name: *const c_char, version: *mut u8, offset: u64,
                 target: *mut c_void, bytes: u64,
             ) -> i64
         >,
-        /// As `read_async` of the files hook, of one version alone.
+        /// As `read_async` of the files hook, of one version alone, or of any; nothing is told.
         read_version_async: Option<
             unsafe extern "C" fn(
                 user: *mut c_void, loader: u64, ticket: u64, name: *const c_char,
                 version: *mut u8, offset: u64, target: *mut c_void, bytes: u64,
             ) -> i64
         >,
-        /// Calls `found` for each child of a folder.
+        /// Calls `found` for each child of a folder, on the calling thread and before it returns:
+        /// 0, FILE_ABSENT or FILE_FAILED.
         list: Option<
             unsafe extern "C" fn(
                 user: *mut c_void, name: *const c_char, found: FoundChild, context: *mut c_void,
             ) -> i64
         >,
-        /// Bytes between two reads up to which they are made one.
+        /// Bytes between two chunks of a file that are read with them.
         merge_gap_bytes: u64,
-        /// Largest read that merging makes; 0: max_read_op_bytes, and no gap.
+        /// Largest read that merging makes; 0: max_read_op_bytes.
         merge_bytes_max: u64,
         /// Most reads in flight; 0: twice n_io_threads.
         reads_max: u32,

@@ -144,6 +144,10 @@ pub const CPU_WORDS_MAX: usize = 128;
 /// Most threads of either kind.
 pub const THREADS_MAX: u32 = 1024;
 
+/// Most reads in flight of a host: more than a network has use for, and few enough that their
+/// tickets take some megabytes.
+pub const READS_MAX: u32 = 1 << 14;
+
 /// Most calls of read_into that work at a time.
 pub const READERS_MAX: u32 = 1024;
 /// Places in the ring of events: with all of them it takes 896 MiB.

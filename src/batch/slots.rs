@@ -225,6 +225,11 @@ impl Slots {
         self.next_pop < self.next_begin
     }
 
+    /// The number of the turn of a batch, or of the box of a reader.
+    pub fn turn(&self, slot: BatchSlot) -> u64 {
+        self.slots[slot.at()].turn
+    }
+
     /// Whatever came before this turn is neither being planned nor filled.
     pub fn oldest_turn(&self) -> u64 {
         let filling = self.slots.iter().filter(|slot| slot.is_filling());

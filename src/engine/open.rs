@@ -368,6 +368,10 @@ extern "C" fn no_job(_argument: *mut c_void) {}
 /// of the descriptors that the process may have, because several loaders and the trainer share
 /// them; 64 at least, if that leaves the host half of its own.
 fn open_files_max(os: &Os, settings: &Settings) -> u32 {
+    // Files of a host have no descriptors.
+    if settings.config.files.size.is_some() {
+        return settings.config.n_chunk_layout_cache;
+    }
     let limit = (os.open_files_max)();
     let half = (limit.saturating_sub(32) / 2).max(4);
     let descriptors = match u64::from(settings.config.max_open_files) {
@@ -511,7 +515,7 @@ fn carve_stores(
     stats: Option<&'static StatsCells>,
 ) -> Option<(Store, &'static Store)> {
     let config = &settings.config;
-    let store = Store::new(os, config.files, config.store.retries_itself != 0);
+    let store = Store::new(os, config.files, config.store);
     let make = || stats.map(|stats| Metadata::new(&store, os, stats, config.metadata_latency));
     let metadata = place_some(carver, make);
     let metadata = place_some(carver, || metadata.map(|metadata| store.for_metadata(metadata)));

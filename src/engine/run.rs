@@ -32,8 +32,8 @@ impl Engine {
             Job::LoadParts(slice) => parts::run(lock, worker, &slice),
             Job::Look(looks) => look::run(lock, &looks),
             Job::LookArray { array, version } => look_array::run(lock, array, version),
-            Job::Locate { request, question, lease } => {
-                look_up::run(lock, worker, request, &question, &lease)
+            Job::Locate { request, question, lease, large } => {
+                look_up::run(lock, worker, (request, &question), &lease, large)
             }
             Job::Read { wave, op, read, target, lease, cached_only, ticket } => {
                 wait::run(lock, (wave, op), (&read, target), &lease, (cached_only, ticket))

@@ -25,7 +25,7 @@ pub fn next_job(state: &mut State, shared: &Shared, role: Role) -> Option<Job> {
         Work::LookArray => look_array::take(state),
         Work::Load => load::take(state),
         Work::Parts => parts::take(state),
-        Work::LookUp => look_up::take(state),
+        Work::LookUp => look_up::take(state, shared),
         Work::IoRead => wait::take_for_io(state, shared),
         Work::WaitingRead => wait::take(state, shared),
     });

@@ -99,7 +99,7 @@ fn fields_of(item: Item) -> &'static str {
         Item::BatchStates => "samples_per_batch, n_batch_slots or max_boxes_per_sample",
         Item::Augmentation => "max_boxes_per_sample, samples_per_batch or lookahead_samples",
         Item::Resampling => "max_resample_bytes, or set augment to 0",
-        Item::ReadsInFlight => "n_io_threads",
+        Item::ReadsInFlight => "n_io_threads, or store.reads_max",
         _ => "samples_per_batch, max_chunks_per_wave or host_buffer_waves",
     }
 }

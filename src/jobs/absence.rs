@@ -230,6 +230,10 @@ fn list_spellings(
     question: &Question,
     record: &ArrayRecord,
 ) -> Result<Option<Spelling>, Fault> {
+    // A host lists a folder to its end, which takes many requests if its chunks lie in it.
+    if !shared.metadata.row.has_folders {
+        return Err(Fault::Unlisted);
+    }
     let (mut other, mut is_own) = (None, false);
     shared.metadata.list(shared.array_uri(question.array), SPELLED_NAMES_MAX, &mut |entry| {
         match spelling_of_name(record, entry.name, entry.may_be_folder) {

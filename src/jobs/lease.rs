@@ -6,7 +6,7 @@ use crate::base::version::Version;
 use crate::fail;
 use crate::jobs::failures::fail_task;
 use crate::os::store::{Fault, Listing, Opened, Path, STALE, Store, Visit};
-use crate::os::{Errno, FileStat};
+use crate::os::{Errno, FileKind, FileStat};
 use crate::read::{Access, Lease, LeaseOutcome, OpenFault, open_leased, shown};
 use crate::records::ArrayRecord;
 use crate::state::State;
@@ -121,6 +121,8 @@ pub struct LeasedFile<'a> {
     pub opened: Result<Opened, OpenFault>,
     /// It was shorter than it looked, as far as is known.
     pub has_ended: Cell<bool>,
+    /// A read found another version of it.
+    has_changed: Cell<bool>,
     /// It was to be one chunk and does not decode.
     is_no_chunk: bool,
     /// It was looked at again since the last read.
@@ -155,6 +157,7 @@ impl<'a> LeasedFile<'a> {
             path,
             opened,
             has_ended: Cell::new(false),
+            has_changed: Cell::new(false),
             is_no_chunk: false,
             is_checked: Cell::new(false),
         };
@@ -186,7 +189,13 @@ impl<'a> LeasedFile<'a> {
         if matches!(result, Err(Fault::Ended(_) | Fault::HookFailed)) {
             self.has_ended.set(true);
         }
-        result.map_err(OpenFault::Store)
+        result.map_err(|fault| match fault {
+            Fault::Changed => {
+                self.has_changed.set(true);
+                OpenFault::Changed
+            }
+            fault => OpenFault::Store(fault),
+        })
     }
 
     /// Looks at the file again once bytes are read, because a chunk's place in a file that was
@@ -256,7 +265,10 @@ impl<'a> LeasedFile<'a> {
         self.lock.shared.close_forgotten(state.files.give_back(self.lease, open, stat));
         // If the record is of another version than the read, nothing is wrong with the record.
         let is_of_record = self.lease.stat.is_none_or(|stat| stat == self.read.stat);
-        let has_changed = self.opened == Err(OpenFault::Changed) && is_of_record;
+        let seen = self.opened == Err(OpenFault::Changed);
+        let has_changed = (seen || self.has_changed.get()) && is_of_record;
+        let changes = &self.lock.shared.stats.files_changed;
+        changes.fetch_add(u64::from(has_changed && self.has_changed.get()), Relaxed);
         if has_changed || self.has_ended.get() {
             self.lock.shared.close_forgotten(state.forget_file(slot));
         } else if self.is_no_chunk {
@@ -273,8 +285,8 @@ pub fn needed_bytes(shared: &Shared, wave: WaveIndex, read: &ReadOp) -> u64 {
 }
 
 /// The rest of a read on its own, into the slab; if its file is busy it waits among the blocking
-/// ones, or with `for_io` among those that the host did not bring. What the host has is
-/// asked for.
+/// ones, or with `for_io` among those that the host did not bring. What the host has is asked for,
+/// as a file is that nobody looked at.
 pub fn lease_read(
     state: &mut State,
     shared: &Shared,
@@ -283,7 +295,8 @@ pub fn lease_read(
     for_io: bool,
 ) -> Option<Job> {
     let read = rest_of_read(state, shared, wave, op);
-    if !shared.array_record(read.array).origin.has_files {
+    let is_unseen = read.stat.kind == FileKind::UNSEEN;
+    if is_unseen || !shared.array_record(read.array).origin.has_files {
         let target = state.claim_read(shared, wave, op, &read);
         return Some(Job::Ask { wave, op, read, target });
     }

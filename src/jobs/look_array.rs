@@ -37,9 +37,15 @@ pub type Looked = Result<bool, (Status, Why)>;
 
 /// Looks at the path of what an array was loaded from.
 pub fn look(shared: &Shared, array: ArraySlot, version: Version) -> Looked {
-    let path = root_path(shared.array_uri(array), shared.array_record(array));
-    let looked = shared.metadata.stat_path(&path);
-    looked.map(|stat| stat.version() == version).map_err(|fault| {
+    let record = shared.array_record(array);
+    let path = root_path(shared.array_uri(array), record);
+    let looked = if record.is_in_parts() && !shared.metadata.row.has_folders {
+        let listed = shared.metadata.list(path.as_str(), u32::MAX, &mut |_| {});
+        listed.map(|(_, version)| version)
+    } else {
+        shared.metadata.stat_path(&path).map(|stat| stat.version())
+    };
+    looked.map(|found| found == version).map_err(|fault| {
         let mut why = Why::new();
         let text = "the array was there and is gone, or cannot be looked at";
         (fail!(why, Io, "{}: {fault}: {text}", shown(&path)), why)

@@ -87,6 +87,8 @@ pub struct FileStat {
     pub bytes: u64,
     /// Time of the last change of its contents, in nanoseconds; it wraps in 2262.
     pub modified_ns: i64,
+    /// Last bytes of the version of an object; 0 of a file.
+    pub tag: u64,
     /// What it is.
     pub kind: FileKind,
 }
@@ -94,13 +96,22 @@ pub struct FileStat {
 impl FileStat {
     /// A regular file of which nothing but the size is known.
     pub const fn of_bytes(bytes: u64) -> FileStat {
-        FileStat { device: 0, inode: 0, bytes, modified_ns: 0, kind: FileKind::REGULAR }
+        FileStat { device: 0, inode: 0, bytes, modified_ns: 0, tag: 0, kind: FileKind::REGULAR }
+    }
+
+    /// A file that nobody looked at before it is read.
+    pub const UNSEEN: FileStat = FileStat { kind: FileKind::UNSEEN, ..FileStat::of_bytes(0) };
+
+    /// An object of that version.
+    pub fn of_object(version: &Version) -> FileStat {
+        let Version { device, inode, bytes, modified_ns, tag } = *version;
+        FileStat { device, inode, bytes, modified_ns, tag, kind: FileKind::REGULAR }
     }
 
     /// The version, which tells this state of the file from others.
     pub fn version(&self) -> Version {
-        let FileStat { device, inode, bytes, modified_ns, .. } = *self;
-        Version { device, inode, bytes, modified_ns }
+        let FileStat { device, inode, bytes, modified_ns, tag, .. } = *self;
+        Version { device, inode, bytes, modified_ns, tag }
     }
 }
 
@@ -109,6 +120,8 @@ impl FileStat {
 pub struct FileKind(libc::mode_t);
 
 impl FileKind {
+    /// Nobody looked at it: its first read does.
+    pub const UNSEEN: FileKind = FileKind(0);
     /// Bytes that end: all that is ever read.
     pub const REGULAR: FileKind = FileKind(libc::S_IFREG);
     /// A folder.
@@ -391,6 +404,7 @@ fn stat_by(look: impl FnOnce(*mut libc::stat) -> i32) -> Result<FileStat, Errno>
         inode: stat.st_ino,
         bytes: stat.st_size.max(0) as u64,
         modified_ns: stat.st_mtime.wrapping_mul(1_000_000_000).wrapping_add(stat.st_mtime_nsec),
+        tag: 0,
         kind: FileKind(stat.st_mode & libc::S_IFMT),
     })
 }

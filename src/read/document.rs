@@ -60,14 +60,9 @@ pub fn read_document<'a>(
 ) -> Result<Option<Document<'a>>, Status> {
     for kind in DOCUMENT_KINDS {
         let path = document_path(uri, kind);
-        match access.open(&path) {
-            Err(Fault::Absent) => check_absent(access.store(), &path, why)?,
-            Err(fault) => return Err(fail!(why, Io, "{}: {fault}", shown(&path))),
-            Ok(opened) => {
-                let version = opened.1.version();
-                let bytes = read_opened(access.store(), opened, &path, buffer, why)?;
-                return Ok(bytes.map(|bytes| Document { kind, bytes, version }));
-            }
+        if let Some((stat, bytes)) = read_at(access, &path, buffer, why)? {
+            let (version, bytes) = (stat.version(), bytes.map(|bytes| &buffer[..bytes]));
+            return Ok(bytes.map(|bytes| Document { kind, bytes, version }));
         }
     }
     if let Some(what) = foreign(access, uri) {
@@ -96,20 +91,53 @@ pub fn read_beside(
     why: &mut Why,
 ) -> Result<Option<usize>, Status> {
     let path = path_of(uri, file_name);
-    match access.open(&path) {
-        Err(Fault::Absent) => {
-            check_absent(access.store(), &path, why)?;
-            Ok(buffer.get_mut(..EMPTY_DOCUMENT.len()).map(|target| {
-                target.copy_from_slice(EMPTY_DOCUMENT);
-                target.len()
-            }))
-        }
-        Err(fault) => Err(fail!(why, Io, "{}: {fault}", shown(&path))),
-        Ok(opened) => {
-            let bytes = read_opened(access.store(), opened, &path, buffer, why)?;
-            Ok(bytes.map(<[u8]>::len))
-        }
+    Ok(match read_at(access, &path, buffer, why)? {
+        Some((_, bytes)) => bytes,
+        None => buffer.get_mut(..EMPTY_DOCUMENT.len()).map(|target| {
+            target.copy_from_slice(EMPTY_DOCUMENT);
+            target.len()
+        }),
+    })
+}
+
+/// Reads the document at a path into the start of `buffer`: what it looks like, and how many bytes
+/// it has if `buffer` holds them. None: it is absent.
+fn read_at(
+    access: &dyn Access,
+    path: &Path,
+    buffer: &mut [u8],
+    why: &mut Why,
+) -> Result<Option<(FileStat, Option<usize>)>, Status> {
+    let store = access.store();
+    // Its size, its version and its bytes are one request, as long as there is room for any.
+    let read = if store.row.has_tails && !buffer.is_empty() {
+        store.read_tail(path, buffer).map(|(stat, got)| (stat, got as u64 == stat.bytes, None))
+    } else {
+        access.open(path).map(|(fd, stat)| (stat, stat.bytes <= buffer.len() as u64, Some(fd)))
+    };
+    let (stat, fits, fd) = match read {
+        Ok(read) => read,
+        Err(Fault::Absent) => return check_absent(store, path, why).map(|()| None),
+        Err(fault) => return Err(fail!(why, Io, "{}: {fault}", shown(path))),
+    };
+    let mut result = check_bytes(path, stat.bytes, why);
+    if let (Ok(()), true, Some(fd)) = (result, fits, fd) {
+        let document = &mut buffer[..index(stat.bytes)];
+        result = store
+            .read_again((fd, stat), path, document, 0)
+            .map_err(|fault| fail!(why, Io, "{}: {fault}", shown(path)));
     }
+    fd.into_iter().for_each(|fd| store.close(fd));
+    result.map(|()| Some((stat, fits.then_some(index(stat.bytes)))))
+}
+
+/// Refuses a document that is too large for every buffer.
+fn check_bytes(path: &Path, bytes: u64, why: &mut Why) -> Result<(), Status> {
+    if bytes <= METADATA_BYTES_MAX as u64 {
+        return Ok(());
+    }
+    let text = format_args!("{bytes} bytes of metadata, at most {METADATA_BYTES_MAX} are read");
+    Err(fail!(why, Unsupported, "{}: {text}", shown(path)))
 }
 
 /// A document that could not be found is absent, and no link to nothing.
@@ -122,33 +150,4 @@ fn check_absent(store: &Store, path: &Path, why: &mut Why) -> Result<(), Status>
         Ok(_) => "was absent, and is there now: try again",
     };
     Err(fail!(why, Io, "{}: {text}", shown(path)))
-}
-
-/// Reads all of an open document and closes it; None if `buffer` is too small for it.
-fn read_opened<'a>(
-    store: &Store,
-    (fd, stat): (i32, FileStat),
-    path: &Path,
-    buffer: &'a mut [u8],
-    why: &mut Why,
-) -> Result<Option<&'a [u8]>, Status> {
-    let shown = shown(path);
-    let result = if stat.bytes > METADATA_BYTES_MAX as u64 {
-        Err(fail!(
-            why,
-            Unsupported,
-            "{shown}: {} bytes of metadata, at most {METADATA_BYTES_MAX} are read",
-            stat.bytes
-        ))
-    } else if stat.bytes > buffer.len() as u64 {
-        Ok(None)
-    } else {
-        let document = &mut buffer[..index(stat.bytes)];
-        match store.read_again((fd, stat), path, document, 0) {
-            Ok(()) => Ok(Some(&*document)),
-            Err(fault) => Err(fail!(why, Io, "{shown}: {fault}")),
-        }
-    };
-    store.close(fd);
-    result
 }

@@ -10,10 +10,10 @@ use crate::base::text::Tail;
 use crate::fail;
 use crate::loops::crc32c::crc32c;
 use crate::os::FileStat;
-use crate::os::store::{Fault, Opened, Path, Store};
+use crate::os::store::{Fault, NO_FD, Opened, Path, Store};
 use crate::read::Lease;
 use crate::read::pages::PAGE_BYTES;
-use crate::read::shard_index::{IndexPlace, Shard};
+use crate::read::shard_index::{CRC_BYTES, IndexPlace, Shard};
 use crate::read::{PageCheck, SUM_BYTES};
 use crate::records::ArrayRecord;
 
@@ -32,9 +32,11 @@ pub fn open_leased(store: &Store, path: &Path, lease: &Lease) -> Result<Opened, 
     if let Some(evicted) = lease.evicted {
         store.close(evicted);
     }
-    let (open, stat) = match lease.open {
-        Some(open) => (open, store.stat(open, path).map_err(OpenFault::Store)?),
-        None => store.open(path).map_err(OpenFault::Store)?,
+    let (open, stat) = match (lease.open, lease.stat) {
+        // Every read asks for that version.
+        (open, Some(stat)) if store.asks_for(stat) => (open.unwrap_or(NO_FD), stat),
+        (Some(open), _) => (open, store.stat(open, path).map_err(OpenFault::Store)?),
+        (None, _) => store.open(path).map_err(OpenFault::Store)?,
     };
     if lease.stat.is_some_and(|before| before != stat) {
         if lease.open.is_none() {
@@ -66,18 +68,20 @@ pub enum OpenFault {
 
 /// Fetches page `page` of the index of `shard`, which is the file or lies in it, and compares it
 /// with `check`, or checks the whole index and leaves the checksums of its groups of pages at the
-/// start of `sums`, which has room for at least one. `buffer` has at least two pages.
+/// start of `sums`, which has room for at least one. `buffer` has at least two pages; its first
+/// `fetched` bytes are those of the index, and nothing else is read then, unless they are 0.
 pub fn locate(
     store: &Store,
     record: &ArrayRecord,
     file: (i32, &Path, FileStat),
     (shard, page, check): (Shard, u64, Option<PageCheck>),
-    buffer: &mut [u8],
+    (buffer, fetched): (&mut [u8], usize),
     sums: &mut [u8],
     why: &mut Why,
 ) -> Result<Located, Status> {
     let place = IndexPlace::find(record, &shard, why)?;
-    let mut visit = Visit { store, file, shard, place, page, found: [0; PAGE_BYTES] };
+    let fetched = fetched as u64;
+    let mut visit = Visit { store, file, shard, place, page, fetched, found: [0; PAGE_BYTES] };
     let checked = match check {
         Some(check) => {
             visit.fetch_again(&check, buffer, why)?;
@@ -100,6 +104,8 @@ struct Visit<'a> {
     shard: Shard,
     place: IndexPlace,
     page: u64,
+    /// Bytes of the index that lie at the start of the buffer.
+    fetched: u64,
     found: [u8; PAGE_BYTES],
 }
 
@@ -111,6 +117,21 @@ impl Visit<'_> {
             let (name, shown) = (self.shard.index_name(), shown(path));
             fail!(why, Io, "reading the {name} of {shown}: {fault}")
         })
+    }
+
+    /// Bytes of the index from `at` on: those of the buffer, or read to its start.
+    fn piece<'b>(
+        &self,
+        at: u64,
+        bytes: usize,
+        buffer: &'b mut [u8],
+        why: &mut Why,
+    ) -> Result<&'b [u8], Status> {
+        if at + bytes as u64 <= self.fetched {
+            return Ok(&buffer[at as usize..][..bytes]);
+        }
+        self.read(at, &mut buffer[..bytes], why)?;
+        Ok(&buffer[..bytes])
     }
 
     /// Copies the part of the wanted page that lies in `bytes`, which start at `at` of the index.
@@ -143,15 +164,15 @@ impl Visit<'_> {
             let group = at / group_bytes;
             let limit = ((group + 1) * group_bytes).min(entry_bytes);
             let piece = (limit - at).min(buffer.len() as u64) as usize;
-            self.read(at, &mut buffer[..piece], why)?;
-            whole = crc32c(whole, &buffer[..piece]);
+            let bytes = self.piece(at, piece, buffer, why)?;
+            whole = crc32c(whole, bytes);
             let sum = &mut sums[group as usize];
-            *sum = crc32c(u32::from_le_bytes(*sum), &buffer[..piece]).to_le_bytes();
-            self.keep(at, &buffer[..piece]);
+            *sum = crc32c(u32::from_le_bytes(*sum), bytes).to_le_bytes();
+            self.keep(at, bytes);
             at += piece as u64;
         }
-        let mut stored = [0; 4];
-        self.read(entry_bytes, &mut stored, why)?;
+        let mut stored = [0; CRC_BYTES as usize];
+        stored.copy_from_slice(self.piece(entry_bytes, CRC_BYTES as usize, buffer, why)?);
         let stored = u32::from_le_bytes(stored);
         if stored != whole {
             return Err(fail!(
@@ -197,8 +218,8 @@ impl Visit<'_> {
     fn fetch_unchecked(&mut self, buffer: &mut [u8], why: &mut Why) -> Result<(), Status> {
         let at = self.page * PAGE_BYTES as u64;
         let piece = (self.place.entry_bytes - at).min(PAGE_BYTES as u64) as usize;
-        self.read(at, &mut buffer[..piece], why)?;
-        self.keep(at, &buffer[..piece]);
+        let bytes = self.piece(at, piece, buffer, why)?;
+        self.keep(at, bytes);
         Ok(())
     }
 }

@@ -16,6 +16,7 @@ mod merge;
 mod pages;
 pub mod shard_index;
 mod sums;
+mod whole_file;
 mod windows;
 
 pub use access::Access;
@@ -27,12 +28,13 @@ pub use file_record::{Lease, LeaseOutcome};
 pub use files::FileTable;
 pub use folders::{Folder, FolderTable, folders_of};
 pub use listing::list_folders;
-pub use locate::{OpenFault, SHOWN_BYTES, locate, open_leased, shown};
+pub use locate::{Located, OpenFault, SHOWN_BYTES, locate, open_leased, shown};
 pub use merge::{Piece, merge_pieces, staged_bytes};
 pub use pages::{
     IndexPage, LOOKS_MAX, Look, Looks, Outcome, PAGE_BYTES, PageCache, Question, Requests,
 };
 pub use sums::{PageCheck, SUM_BYTES};
+pub use whole_file::{whole_file_bytes, whole_file_bytes_max};
 pub use windows::{Window, Windows};
 
 #[cfg(test)]

@@ -75,14 +75,27 @@ impl PageCache {
         entry_of(&self.data[slot as usize], entry)
     }
 
-    /// Copies a page in, in the place of the one that was not used for longest.
-    pub fn insert(&mut self, epoch: u64, page: IndexPage, data: &[u8; PAGE_BYTES]) {
+    /// Number of pages that it has room for.
+    pub fn count(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// All of a cached page.
+    pub fn page(&self, slot: u32) -> &[u8; PAGE_BYTES] {
+        &self.data[slot as usize]
+    }
+
+    /// Copies a page in, in the place of the one that was not used for longest. `data` may lack its
+    /// end.
+    pub fn insert(&mut self, epoch: u64, page: IndexPage, data: &[u8]) {
         if self.find(epoch, page).is_some() {
             return;
         }
         if let Some(slot) = self.cache.take(page.hash(epoch)) {
             self.keys[slot as usize] = (epoch, page);
-            self.data[slot as usize] = *data;
+            let (start, rest) = self.data[slot as usize].split_at_mut(data.len());
+            start.copy_from_slice(data);
+            rest.fill(0);
         }
     }
 }

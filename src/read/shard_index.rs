@@ -124,6 +124,15 @@ impl IndexPlace {
         Ok(IndexPlace { offset, entry_bytes, total_bytes })
     }
 
+    /// Bytes of the index of a file that is a shard, if it is the end of the file.
+    pub fn bytes_at_end(record: &ArrayRecord) -> Option<u64> {
+        let layout = &record.index[0];
+        let is_there = record.shard_levels > 0 && !layout.at_start;
+        let count = if is_there { entry_count(record, 0)? } else { return None };
+        let entry_bytes = count.checked_mul(INDEX_ENTRY_BYTES as u64)?;
+        entry_bytes.checked_add(if layout.has_crc { CRC_BYTES } else { 0 })
+    }
+
     /// Number of entries.
     #[cfg(feature = "internals")]
     pub fn entry_count(&self) -> u64 {

@@ -371,7 +371,7 @@ macro_rules! config_table {
             => Choice DECODES "what is decoded on the device";
         /// Always 0.
         reserved3: u32 = 0, [0, 0];
-        /// Functions that the files hook lacks. Not built yet.
+        /// Functions that the files hook lacks.
         store: StoreHook = StoreHook::NONE, Hook;
         /// Stack of a hook on each of wavetrain's own threads; below it is a guard of 128 KiB. 0 =
         /// derived: 256 KiB. Stacks have no part for hooks, and guards of a page, if no hook but

@@ -12,3 +12,4 @@ pub mod geometry;
 pub mod numa;
 pub mod settings;
 pub mod share;
+mod store;

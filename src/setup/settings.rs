@@ -24,6 +24,7 @@ use crate::setup::counts::lookahead_samples;
 use crate::setup::fields::{Fields, fields_from_config};
 use crate::setup::numa::check_numa;
 use crate::setup::share::{Part, Share};
+use crate::setup::store::{async_depth, check_store};
 
 /// CPUs that do not decode if batches are made on a device and the config does not say.
 const DEVICE_CPUS: u32 = 2;
@@ -165,7 +166,7 @@ pub fn settings_from_config(
         lookahead_samples,
         decode_threads: config.n_decode_threads,
         io_threads: if own_threads { config.n_io_threads } else { 0 },
-        async_depth: if config.files.read_async.is_some() { 2 * config.n_io_threads } else { 0 },
+        async_depth: async_depth(config),
         windows: windows(config),
         file_chunk_bytes: match windows(config) {
             0 => FILE_CHUNK_BYTES.min(config.max_chunk_uncompressed_bytes),
@@ -231,7 +232,7 @@ fn uri_pool_bytes(lookahead_boxes: u32) -> u64 {
     full * 4096 + beyond * 256
 }
 
-fn refuse(is_wrong: bool, text: &str, why: &mut Why) -> Result<(), Status> {
+pub(super) fn refuse(is_wrong: bool, text: &str, why: &mut Why) -> Result<(), Status> {
     if is_wrong { Err(fail!(why, Invalid, "{text}")) } else { Ok(()) }
 }
 
@@ -247,6 +248,7 @@ fn check_hooks(config: &Config, why: &mut Why) -> Result<(), Status> {
     refuse(has_half_a_block, "memory: host_block and host_block_bytes contradict", why)?;
     refuse(has_half_a_range, "profiler: begin and end must be set together", why)?;
     check_files(&config.files, why)?;
+    check_store(config, why)?;
     let has_half_a_source = config.source.describe.is_some() != config.source.read.is_some();
     refuse(has_half_a_source, "source: describe and read must be set together", why)?;
     refuse(runs_jobs && !has_run, "thread_mode = hook needs workers.run", why)?;
@@ -267,13 +269,6 @@ fn check_built(config: &Config, why: &mut Why) -> Result<(), Status> {
     let asked = [
         ("enable_gds = auto", c.enable_gds == config::AUTO),
         ("enable_gds = on", c.enable_gds == config::GDS_ON),
-        ("store.read_tail", c.store.read_tail.is_some()),
-        ("store.read_version", c.store.read_version.is_some()),
-        ("store.read_version_async", c.store.read_version_async.is_some()),
-        ("store.list", c.store.list.is_some()),
-        ("store.merge_gap_bytes", c.store.merge_gap_bytes != 0),
-        ("store.merge_bytes_max", c.store.merge_bytes_max != 0),
-        ("store.reads_max", c.store.reads_max != 0),
     ];
     let asked = asked.into_iter().find_map(|(name, is_asked)| is_asked.then_some(name));
     let Some(name) = asked.or_else(|| config.unbuilt()) else { return Ok(()) };

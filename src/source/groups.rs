@@ -4,10 +4,12 @@
 
 use crate::base::limits::{LISTED_NAMES_MAX, REFUSAL_NAMES_MAX};
 use crate::base::status::{Status, Why};
-use crate::base::text::Uri;
+use crate::base::text::{Tail, Uri};
+use crate::fail;
 use crate::os::store::{Fault, Listing};
 use crate::read::{
-    ATTRIBUTES_FILE_NAME, Access, CONSOLIDATED_FILE_NAME, list_folders, read_beside, read_document,
+    ATTRIBUTES_FILE_NAME, Access, CONSOLIDATED_FILE_NAME, SHOWN_BYTES, list_folders, read_beside,
+    read_document,
 };
 use crate::records::DocumentKind;
 use crate::source::look::{Look, Seen};
@@ -81,7 +83,7 @@ pub fn refuse_group(
                 Ok(group) => {
                     refusal.kind = group.kind;
                     if !group.has_ome && !group.has_consolidated {
-                        add_folders(place, rest, &mut refusal);
+                        add_folders(place, rest, &mut refusal, why)?;
                     }
                 }
                 Err(_) => {
@@ -95,7 +97,12 @@ pub fn refuse_group(
 }
 
 /// Adds the nodes among the first folders of a group in the order of their names.
-fn add_folders(place: &GroupPlace<'_>, buffer: &mut [u8], refusal: &mut GroupRefusal) {
+fn add_folders(
+    place: &GroupPlace<'_>,
+    buffer: &mut [u8],
+    refusal: &mut GroupRefusal,
+    why: &mut Why,
+) -> Result<(), Status> {
     let (names, documents) = buffer.split_at_mut(buffer.len() / 2);
     let (mut used, mut count, mut is_cut) = (0, 0, false);
     let listed = list_folders(place.access.store(), place.uri, REFUSAL_NAMES_MAX, &mut |name| {
@@ -113,6 +120,9 @@ fn add_folders(place: &GroupPlace<'_>, buffer: &mut [u8], refusal: &mut GroupRef
     match listed {
         Ok(listing) => is_cut |= listing == Listing::Cut,
         Err(Fault::Unlisted) => refusal.note = " (a files hook lists no folders)",
+        Err(fault @ Fault::BadChild(_)) => {
+            return Err(fail!(why, Io, "{}: its folder: {fault}", Tail(place.uri, SHOWN_BYTES)));
+        }
         Err(_) => refusal.note = " (its folder could not be listed)",
     }
     let names = core::str::from_utf8(&names[..used]).unwrap_or("");
@@ -128,6 +138,7 @@ fn add_folders(place: &GroupPlace<'_>, buffer: &mut [u8], refusal: &mut GroupRef
     if is_cut {
         refusal.note = "; more were not looked at";
     }
+    Ok(())
 }
 
 /// Hands every node among the folders of a group to `visit`, in the order of the file system.

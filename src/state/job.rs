@@ -80,6 +80,8 @@ pub enum Job {
         question: Question,
         /// The file.
         lease: Lease,
+        /// The part of the common scratch that is ours, for a large index.
+        large: Option<Hold>,
     },
     /// Read chunk data.
     Read {

@@ -28,7 +28,10 @@ impl Reading {
             Job::LoadParts(slice) => (slice.array, None),
             Job::Locate { question, .. } => (question.array, Some(question.file)),
             Job::Read { read, .. } => (read.array, Some(read.file)),
-            Job::Ask { read, .. } => (read.array, None),
+            Job::Ask { read, .. } => {
+                let has_files = shared.array_record(read.array).origin.has_files;
+                (read.array, has_files.then_some(read.file))
+            }
             Job::Stream { wave, first, .. } => {
                 let read = shared.tables.ops.rows(shared.wave_row(*wave, *first), 1).first()?;
                 (read.array, Some(read.file))

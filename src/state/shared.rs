@@ -36,6 +36,10 @@ use arrayvec::ArrayVec;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
+/// Gaps between reads that fit the staging of a wave, at least: each is counted as if it were
+/// there.
+const GAPS_MIN: u64 = 8;
+
 /// See the module. Nothing in it changes after open but by atomics, and nothing in it is locked.
 pub struct Shared {
     /// The system.
@@ -273,7 +277,13 @@ impl Shared {
     /// Most bytes between two reads of a file that become one, and most bytes of that one.
     pub fn merges(&self) -> (u64, u64) {
         let (gap_bytes, read_bytes_max) = self.store.row.merges;
-        (gap_bytes, read_bytes_max.min(self.settings.config.max_read_op_bytes))
+        let wave_bytes =
+            self.tables.slab.bytes() / u64::from(self.settings.config.host_buffer_waves);
+        let read_bytes_max = match read_bytes_max {
+            0 => self.settings.config.max_read_op_bytes,
+            given => given,
+        };
+        (gap_bytes.min(wave_bytes / GAPS_MIN), read_bytes_max)
     }
 
     /// Row of a stream of a slab.

@@ -3,7 +3,7 @@
 //!
 //! In: a config or a uri, and the caller's scratch block. Out: structs of the header, filled.
 
-use crate::base::abi::{self, ArrayInfo, FilesHook, Memory, SourceHook, write_text};
+use crate::base::abi::{self, ArrayInfo, FilesHook, Memory, SourceHook, StoreHook, write_text};
 use crate::base::bill::Kind;
 use crate::base::cpus::CpuSet;
 use crate::base::limits::{EDGE_RUNS_MAX, FILE_CHUNK_BYTES, METADATA_BYTES_MAX, PARTS_MAX};
@@ -126,8 +126,7 @@ fn fit_chunks<'a>(
     scratch: &mut [u8],
     why: &mut Why,
 ) -> Result<(), Status> {
-    let (store, asked) =
-        (Store::new(&SYSTEM, config.files, config.store.retries_itself != 0), Asked(config.source));
+    let (store, asked) = (Store::new(&SYSTEM, config.files, config.store), Asked(config.source));
     let (mut normal, mut record) = (Uri::new(), ArrayRecord::EMPTY);
     let mut parts = 0;
     for number in 0..count {
@@ -184,7 +183,7 @@ pub fn fill_node(
     why: &mut Why,
 ) -> Result<(), Status> {
     let _uncancelled = Uncancelled::enter();
-    let (store, asked) = (Store::new(&SYSTEM, *files, false), Asked(SourceHook::NONE));
+    let (store, asked) = (Store::new(&SYSTEM, *files, StoreHook::NONE), Asked(SourceHook::NONE));
     let (mut normal, mut record) = (Uri::new(), ArrayRecord::EMPTY);
     let target = (&mut normal, &mut record);
     match read(uri, (&store, &asked), target, (scratch, knows_groups), why)? {

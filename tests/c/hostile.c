@@ -224,7 +224,7 @@ static void check_config(void) {
     refused(&config, WAVETRAIN_INVALID, "metadata_latency");
     config = small_config();
     config.store.reads_max = 1;
-    refused(&config, WAVETRAIN_UNSUPPORTED, "store.reads_max");
+    refused(&config, WAVETRAIN_INVALID, "store: its members need files.size and files.read");
     config = small_config();
     config.dtype = WAVETRAIN_U8;
     config.pad_value = 256;

@@ -26,6 +26,7 @@ pub mod machine;
 pub mod mailbox;
 pub mod mapped;
 pub mod npy;
+pub mod objects;
 pub mod oracle;
 pub mod pack;
 pub mod pages;

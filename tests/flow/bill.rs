@@ -380,64 +380,12 @@ unsafe extern "C" fn never_run(
 ) {
 }
 
-unsafe extern "C" fn never_read_tail(
-    _: *mut c_void,
-    _: *const c_char,
-    _: *mut c_void,
-    _: u64,
-    _: *mut u64,
-    _: *mut u64,
-    _: *mut u8,
-) -> i64 {
-    0
-}
-
-unsafe extern "C" fn never_read_version(
-    _: *mut c_void,
-    _: *const c_char,
-    _: *mut u8,
-    _: u64,
-    _: *mut c_void,
-    _: u64,
-) -> i64 {
-    0
-}
-
-unsafe extern "C" fn never_begin_read(
-    _: *mut c_void,
-    _: u64,
-    _: u64,
-    _: *const c_char,
-    _: *mut u8,
-    _: u64,
-    _: *mut c_void,
-    _: u64,
-) -> i64 {
-    0
-}
-
-unsafe extern "C" fn never_list(
-    _: *mut c_void,
-    _: *const c_char,
-    _: wavetrain::abi::FoundChild,
-    _: *mut c_void,
-) -> i64 {
-    0
-}
-
 #[test]
 fn every_field_of_an_unbuilt_feature_is_refused_by_its_name() {
     type Change = fn(&mut Config);
-    let changes: [(&str, Change); 11] = [
+    let changes: [(&str, Change); 4] = [
         ("enable_gds", |c| c.enable_gds = wavetrain::config::AUTO),
         ("enable_gds", |c| c.enable_gds = wavetrain::config::GDS_ON),
-        ("store.read_tail", |c| c.store.read_tail = Some(never_read_tail)),
-        ("store.read_version", |c| c.store.read_version = Some(never_read_version)),
-        ("store.read_version_async", |c| c.store.read_version_async = Some(never_begin_read)),
-        ("store.list", |c| c.store.list = Some(never_list)),
-        ("store.merge_gap_bytes", |c| c.store.merge_gap_bytes = 1),
-        ("store.merge_bytes_max", |c| c.store.merge_bytes_max = 1),
-        ("store.reads_max", |c| c.store.reads_max = 1),
         ("saturate", |c| c.saturate = 1),
         ("max_indices_per_sample", |c| c.max_indices_per_sample = 1),
     ];

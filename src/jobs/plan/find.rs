@@ -25,12 +25,13 @@ use crate::jobs::failures::{chunk_failure, fail_sample};
 use crate::jobs::plan::ask::{LookUp, ask, ask_look, files_ahead, is_chunk_file};
 use crate::jobs::plan::keep::{find_kept, keep};
 use crate::jobs::plan::planned::{Place, Planned, Settled};
+use crate::jobs::plan::whole::{is_read_unseen, unseen_place};
 use crate::jobs::plan::window::{Planner, RUN_CHUNKS};
 use crate::os::FileStat;
 use crate::read::shard_index::{
     Entry, IndexPlace, Shard, entry_numbers, page_of_entry, parse_entry,
 };
-use crate::read::{IndexPage, Outcome};
+use crate::read::{IndexPage, Outcome, whole_file_bytes};
 use crate::records::ArrayRecord;
 use crate::setup::config::MISSING_ERROR;
 use crate::state::State;
@@ -256,6 +257,10 @@ fn look_up(
     if matches!(entry.place, Place::Waiting(_)) && !has_answer(state, entry) {
         return Ok(LookUp::Pending);
     }
+    if matches!(entry.place, Place::New) && is_read_unseen(shared, record) {
+        entry.place = unseen_place(record, entry);
+        return Ok(LookUp::Settled);
+    }
     let is_sharded = record.shard_levels > 0;
     let (array, mut own) = (shared.array_record(entry.array), None);
     // The record of a part of a chunk has not the extents that entries are counted by.
@@ -351,7 +356,10 @@ fn known_file(
         return if is_likely_absent { Known::NotLookedAt } else { Known::Nothing };
     };
     let shard = Shard::file(stat.bytes);
-    let is_looked_at = state.files.is_looked_at(slot, entry.turn) || seen == Some(stat);
+    // A read that asks for the version needs no look before it.
+    let is_looked_at = state.files.is_looked_at(slot, entry.turn)
+        || seen == Some(stat)
+        || shared.store.asks_for(stat);
     // A file that is opened for its chunk, or for a page of its index, is looked at by that.
     let (is_enough, raw) = if is_sharded {
         let raw = cached_entry(state, epoch, &shard, entries);
@@ -476,24 +484,4 @@ fn chunk_in_file(
         return Err(fail!(why, Decode, "the file has {bytes} bytes, its shape needs {needed}"));
     }
     Ok(record.flat.unwrap_or(0) + place)
-}
-
-/// A file that is one chunk: its size must be one that the chunk can have.
-fn whole_file_bytes(record: &ArrayRecord, bytes: u64, why: &mut Why) -> Result<u64, Status> {
-    let exact = record.stored_bytes();
-    if let Some(exact) = exact
-        && bytes != exact
-    {
-        return Err(fail!(why, Decode, "the file has {bytes} bytes, the chunk needs {exact}"));
-    }
-    let most = exact.unwrap_or(record.encoded_bytes_max());
-    if bytes == 0 || bytes > most {
-        return Err(fail!(
-            why,
-            Decode,
-            "the file has {bytes} bytes; a chunk of {} bytes takes 1 to {most}",
-            record.chunk_bytes
-        ));
-    }
-    Ok(bytes)
 }

@@ -15,6 +15,7 @@ pub mod reader;
 pub mod redo;
 pub mod resample;
 mod resolve;
+pub mod whole;
 pub mod window;
 
 use crate::base::indexes::Lane;

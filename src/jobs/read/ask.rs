@@ -9,6 +9,7 @@ use crate::base::stats::Stage;
 use crate::base::status::{Status, Why};
 use crate::fail;
 use crate::jobs::failures::fail_task;
+use crate::jobs::read::unseen;
 use crate::os::profiler;
 use crate::os::store::{Fault, Path};
 use crate::records::{ArrayRecord, HOOK_PREFIX, chunk_origin};
@@ -26,9 +27,12 @@ pub fn run<'l>(
     mut target: Claim<'static>,
 ) -> Locked<'l> {
     let shared = lock.shared;
+    let record = shared.array_record(read.array);
+    if record.origin.has_files {
+        return unseen::run(lock, (wave, op), read, target);
+    }
     let range = shared.profiler.range(profiler::IO);
     let start = (shared.os.now_ns)();
-    let record = shared.array_record(read.array);
     // All tasks of the read are of the same chunk.
     let task = shared.tables.chunks.read(shared.wave_row(wave, read.chunk_first));
     let mut name = Path::new();

@@ -4,4 +4,5 @@ pub mod ask;
 pub mod cached;
 pub mod hook;
 pub mod own;
+pub mod unseen;
 pub mod wait;

@@ -90,6 +90,7 @@ fn read_pieces(
         let fault = match (result, file.opened) {
             (Ok(()), _) => continue,
             (Err(fault), Err(_)) => fault,
+            (Err(fault @ OpenFault::Changed), Ok(_)) => fault,
             (Err(fault), Ok(_)) if read.chunk_count == 1 && shared.store.retries_itself => fault,
             (Err(_), Ok(_)) => {
                 let place = &mut target[index(task.offset - read.offset)..][..index(task.bytes)];

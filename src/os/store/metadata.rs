@@ -42,6 +42,11 @@ const ROW: Row = Row {
         let read = metadata.inner.read;
         metadata.count_read(|| read(store, opened, path, target, offset, cached_only))
     },
+    tail: |store, path, target| {
+        let Some(metadata) = store.metadata else { return Err(Fault::HookFailed) };
+        let tail = metadata.inner.tail;
+        metadata.count_read(|| tail(store, path, target))
+    },
     ..system::ROW
 };
 
@@ -74,9 +79,9 @@ impl Metadata {
 
     /// The row of a store that makes its requests this way.
     pub(super) fn row(&self) -> Row {
-        let Row { open, stat, stat_path, stat_link, list, read, .. } = ROW;
+        let Row { open, stat, stat_path, stat_link, list, read, tail, .. } = ROW;
         let waits = self.inner.waits || self.model.is_some();
-        Row { open, stat, stat_path, stat_link, list, read, waits, ..self.inner }
+        Row { open, stat, stat_path, stat_link, list, read, tail, waits, ..self.inner }
     }
 
     /// Ends sleeps, from here on.

@@ -7,19 +7,21 @@
 //! A store is a [`Row`], and no other place knows which one it has: a new store is a file beside
 //! `hook` with its row, and a line of [`Store::new`].
 
+mod children;
 mod hook;
 mod metadata;
 mod system;
 
+pub use children::ChildName;
 pub use hook::outcome;
 pub use metadata::Metadata;
 
-use crate::base::abi::FilesHook;
+use crate::base::abi::{FilesHook, StoreHook};
 use crate::base::arena::Region;
 use crate::base::limits::PATH_BYTES_MAX;
 use crate::base::status::{Status, Why};
 use crate::base::text::{Tail, Text, scheme};
-use crate::base::version::Version;
+use crate::base::version::{TOLD_BYTES, Version};
 use crate::fail;
 use crate::os::directory::Entry;
 use crate::os::{Errno, FileKind, FileStat, Os, uninterrupted};
@@ -41,10 +43,16 @@ pub enum Fault {
     Failed(Errno),
     /// The host's hook says no.
     HookFailed,
+    /// It is of another version than the one that is asked for.
+    Changed,
+    /// The host gave so many bytes of the end of a file of so many.
+    BadTail(u64, u64),
     /// It is a folder, a FIFO, a device.
     NotRegular(FileKind),
     /// The store does not list this folder, or any.
     Unlisted,
+    /// The host lists a child that no path can have.
+    BadChild(ChildName),
 }
 
 impl fmt::Display for Fault {
@@ -55,8 +63,13 @@ impl fmt::Display for Fault {
             Fault::Ended(at) => write!(f, "the file ends at byte {at}"),
             Fault::Failed(errno) => errno.fmt(f),
             Fault::HookFailed => f.write_str("the files hook reports a failure"),
+            Fault::Changed => f.write_str("it is of another version than before"),
+            Fault::BadTail(got, bytes) => {
+                write!(f, "store.read_tail gives {got} bytes of the end of a file of {bytes}")
+            }
             Fault::NotRegular(kind) => write!(f, "is {kind}, not a regular file"),
             Fault::Unlisted => f.write_str("the store does not list folders"),
+            Fault::BadChild(name) => write!(f, "store.list gives {name}"),
         }
     }
 }
@@ -99,6 +112,9 @@ pub struct Row {
     /// Fills the target from an offset of an open file, or says why not. With true at the end it
     /// never waits for storage and gives WouldBlock instead; the target may then be partly written.
     pub read: fn(&Store, Opened, &Path, &mut [u8], u64, bool) -> Result<(), Fault>,
+    /// Fills the target with the last bytes of a file, or its start with all of a shorter one: what
+    /// the file looks like, and how many bytes, in one request. Only if `has_tails`.
+    tail: fn(&Store, &Path, &mut [u8]) -> Result<(FileStat, usize), Fault>,
     /// Begins a read that fills the target from an offset; it is the host's from here to its
     /// completion, which names the loader and the ticket. Err: the host takes no such read, and
     /// does not complete it.
@@ -113,10 +129,16 @@ pub struct Row {
     /// Names are paths of the system: their lengths are limited, a relative one begins at the
     /// current folder, and none has a scheme.
     pub has_paths: bool,
-    /// A look shows that a file has changed, and costs little. Else the version is the size, which
-    /// may be a round trip away: it is asked for when a file is opened.
+    /// A look shows that a file has changed, and costs little. Else the version may be a round trip
+    /// away: it is asked for when a file is opened.
     pub shows_changes: bool,
-    /// Reads so many bytes apart, at the most, become one, which has so many bytes at the most.
+    /// The end of a file, its size and its version are one request.
+    pub has_tails: bool,
+    /// A read asks for the version of a file that is known, and fails if that is gone, so that
+    /// nobody looks before it.
+    asks_versions: bool,
+    /// Reads so many bytes apart, at the most, become one, which has so many bytes at the most; 0:
+    /// as many as the config says.
     pub merges: (u64, u64),
 }
 
@@ -126,6 +148,8 @@ pub struct Store {
     pub row: Row,
     os: &'static Os,
     hook: FilesHook,
+    /// Functions that the files hook lacks.
+    more: StoreHook,
     /// The host makes failed requests again itself: its no is final.
     pub retries_itself: bool,
     /// It counts the requests, and may make them late; None: nothing does.
@@ -147,9 +171,9 @@ fn twice<T, E: PartialEq>(stale: E, call: impl Fn() -> Result<T, E>) -> Result<T
 
 impl Store {
     /// Files of the hook if it has functions, else of the system.
-    pub fn new(os: &'static Os, hook: FilesHook, retries_itself: bool) -> Store {
-        let row = if hook.size.is_some() { hook::ROW } else { system::ROW };
-        Store { row, os, hook, retries_itself, metadata: None }
+    pub fn new(os: &'static Os, hook: FilesHook, more: StoreHook) -> Store {
+        let row = if hook.size.is_some() { hook::row(&more) } else { system::ROW };
+        Store { row, os, hook, more, retries_itself: more.retries_itself != 0, metadata: None }
     }
 
     /// The same files, for requests that are counted, and may be late.
@@ -169,9 +193,18 @@ impl Store {
 
     /// Makes a request, once more if that may help.
     fn once_more<T>(&self, request: impl Fn() -> Result<T, Fault>) -> Result<T, Fault> {
-        let result = request();
+        self.once_more_of(&mut [], |_| request())
+    }
+
+    /// The same of a request that has a target.
+    fn once_more_of<T>(
+        &self,
+        target: &mut [u8],
+        request: impl Fn(&mut [u8]) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let result = request(target);
         let is_again = |fault: Fault| fault == STALE || self.makes_again(fault);
-        if result.as_ref().is_err_and(|fault| is_again(*fault)) { request() } else { result }
+        if result.as_ref().is_err_and(|fault| is_again(*fault)) { request(target) } else { result }
     }
 
     /// Refuses a path with a scheme, which no file system of ours reads: UNSUPPORTED. A hook gets
@@ -196,7 +229,8 @@ impl Store {
 
     /// Hands the entries of a folder to `visit`, in the order of the store; at most `names_max`
     /// of them. The version is that of the folder before it was listed: a name that is added
-    /// meanwhile makes another one. [`Fault::Unlisted`]: nothing was visited or asked of the store.
+    /// meanwhile makes another one. A hook's folder has the names of its children for a version.
+    /// [`Fault::Unlisted`]: nothing was visited or asked of the store.
     pub fn list(
         &self,
         folder: &str,
@@ -204,6 +238,19 @@ impl Store {
         visit: &mut Visit<'_>,
     ) -> Result<(Listing, Version), Fault> {
         (self.row.list)(self, folder, names_max, visit)
+    }
+
+    /// The last bytes of a file that is not open, which is not empty: see [`Row::has_tails`]. How
+    /// many they are; all of the file, if it is shorter than the target.
+    pub fn read_tail(&self, path: &Path, target: &mut [u8]) -> Result<(FileStat, usize), Fault> {
+        // Hosts ask for so many bytes of the end, and 0 of them is no such request.
+        assert!(self.row.has_tails && !target.is_empty());
+        self.once_more_of(target, |target| (self.row.tail)(self, path, target))
+    }
+
+    /// Whether a read of a file that looked so fails if it is of another version.
+    pub fn asks_for(&self, stat: FileStat) -> bool {
+        self.row.asks_versions && stat.version().told() != [0; TOLD_BYTES]
     }
 
     /// Looks at what is open, a folder or a file of the system.

@@ -15,13 +15,16 @@ pub const ROW: Row = Row {
     },
     list,
     read,
+    tail: |_, _, _| Err(Fault::HookFailed),
     begin_read: |_, _, _, _, _| Err(Fault::HookFailed),
     waits: false,
     has_descriptors: true,
     has_folders: true,
     has_paths: true,
     shows_changes: true,
-    merges: (0, u64::MAX),
+    has_tails: false,
+    asks_versions: false,
+    merges: (0, 0),
 };
 
 fn fault_from(errno: Errno) -> Fault {

@@ -34,7 +34,7 @@ unsafe extern "C" fn read(
 /// One of each kind.
 fn stores() -> [Store; 2] {
     let hook = FilesHook { size: Some(size), read: Some(read), ..FilesHook::NONE };
-    [FilesHook::NONE, hook].map(|hook| Store::new(&SYSTEM, hook, false))
+    [FilesHook::NONE, hook].map(|hook| Store::new(&SYSTEM, hook, StoreHook::NONE))
 }
 
 fn path(below: &str) -> Path {

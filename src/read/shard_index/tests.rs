@@ -233,3 +233,11 @@ fn more_chunks_than_a_shard_may_have_are_unsupported() {
     record.shard_shape[0][..2].copy_from_slice(&[u64::MAX, u64::MAX]);
     assert_eq!(place(&record, u64::MAX), Err(Status::Unsupported));
 }
+
+#[test]
+fn the_bytes_of_an_index_at_the_end_are_known_before_the_size_of_its_file() {
+    let bytes = |at_start, has_crc| IndexPlace::bytes_at_end(&record(at_start, has_crc));
+    assert_eq!([bytes(false, true), bytes(false, false)], [Some(6 * 16 + 4), Some(6 * 16)]);
+    assert_eq!([bytes(true, true), bytes(true, false)], [None, None]);
+    assert_eq!(IndexPlace::bytes_at_end(&ArrayRecord::EMPTY), None);
+}
