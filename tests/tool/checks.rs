@@ -1,5 +1,5 @@
-//! `wavetrain check`: every store of the fixtures is sound, and what is then taken away or changed is
-//! found, and nothing else.
+//! `wavetrain check`: every store of the fixtures is sound. A chunk that is then taken away or
+//! changed is found, and nothing else.
 
 use crate::common::fixtures::{self, Scratch, Store};
 use serde_json::{Value, json};
