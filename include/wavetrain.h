@@ -1180,11 +1180,11 @@ typedef struct wavetrain_store_hook {
      * the thread that list was called on, before list returns; any other call does nothing. */
     int64_t (*list)(void *user, const char *name,
                     void (*found)(void *context, const char *child, int is_folder), void *context);
-    /* Bytes between two chunks of a file that are read with them, up to 4 GiB and to an eighth of
-     * the staging of a wave: each chunk is counted with such a gap. 0: only touching ones are one
-     * read. */
+    /* Bytes between two chunks of a file that are read with them, below 4 GiB; more than an eighth
+     * of the staging of a wave counts as that, because staging is taken for each chunk with such a
+     * gap. 0: only touching chunks are one read. */
     uint64_t merge_gap_bytes;
-    uint64_t merge_bytes_max; /* of a read of several chunks, up to 4 GiB; 0: max_read_op_bytes */
+    uint64_t merge_bytes_max; /* of a read of several chunks, below 4 GiB; 0: max_read_op_bytes */
     /* Reads that end later and are in flight, up to 16,384; 0: 2 * n_io_threads. Each takes a
      * record of n_chunk_layout_cache if it is of another file. Their tickets are in the line
      * "reads in flight" of the budget. INVALID without read_version_async and files.read_async. */

@@ -5,7 +5,7 @@
 //! Input: a byte, and the uri; bit 0 of the byte puts "file:///" before it, bit 1 puts a thousand
 //! times its first part before it.
 
-use wavetrain::abi::FilesHook;
+use wavetrain::abi::{FilesHook, StoreHook};
 use wavetrain::base::limits::URI_BYTES_MAX;
 use wavetrain::base::text::Text;
 use wavetrain::os::SYSTEM;
@@ -34,7 +34,7 @@ pub fn run(data: &[u8]) {
             assert_eq!(path.as_str(), expected);
             assert!(why.is_empty() && !path.is_cut());
             let refused = if has_scheme { Err(Status::Unsupported) } else { Ok(()) };
-            let store = Store::new(&SYSTEM, FilesHook::NONE, false);
+            let store = Store::new(&SYSTEM, FilesHook::NONE, StoreHook::NONE);
             assert_eq!(store.refuse_scheme(path.as_str(), &mut why), refused);
             assert_eq!(why.is_empty(), !has_scheme);
         }
