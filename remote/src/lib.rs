@@ -32,6 +32,8 @@ mod file;
 mod flight;
 mod gate;
 mod name;
+#[cfg(feature = "profiles")]
+mod profiles;
 mod retry;
 mod stats;
 mod stores;

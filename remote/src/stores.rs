@@ -119,9 +119,21 @@ impl Stores {
                 builder = builder.with_config(key, value);
             }
         }
+        #[cfg(feature = "profiles")]
+        if !config.anonymous && !self.has_keys() && crate::profiles::is_in_use() {
+            builder = builder.with_credentials(Arc::new(crate::profiles::Profile::new()));
+        }
         let built = builder.with_retry(no_retries()).with_http_connector(self.connector(name));
         let built = Arc::new(built.build()?);
         Ok(Store::new(name.scheme, built.clone(), Some(built)))
+    }
+
+    /// True if the options have keys of S3.
+    #[cfg(feature = "profiles")]
+    fn has_keys(&self) -> bool {
+        let is_key =
+            |key: &str| option_of(key) == Some(OptionOf::Aws(AmazonS3ConfigKey::AccessKeyId));
+        self.config.options.iter().any(|(key, _)| is_key(key))
     }
 
     fn make_gs(&self, name: &StoreName) -> object_store::Result<Store> {

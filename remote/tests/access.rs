@@ -99,6 +99,24 @@ fn an_instance_gives_keys_by_its_metadata() {
     assert_eq!(client.view().requests, 5);
 }
 
+#[cfg(feature = "profiles")]
+#[test]
+fn a_profile_gives_keys() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("credentials");
+    let keys = "[other]\naws_access_key_id = AKIDOFTHEPROFILE\naws_secret_access_key = of-a-file\n";
+    std::fs::write(&file, keys).unwrap();
+    let file = file.to_str().unwrap();
+    let variables = [("AWS_SHARED_CREDENTIALS_FILE", file), ("AWS_PROFILE", "other")];
+    if !alone("a_profile_gives_keys", &variables) {
+        return;
+    }
+    let server = server_with_bucket();
+    let client = open(config_of(&server));
+    assert_eq!(client.size("s3://bucket/a").unwrap(), 100);
+    let request = &server.requests()[0];
+    assert!(request.contains("Credential=AKIDOFTHEPROFILE/"), "{request}");
+}
+
 #[test]
 fn anonymous_requests_are_not_signed() {
     let server = server_with_bucket();

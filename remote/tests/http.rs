@@ -306,7 +306,7 @@ fn cancel_and_close_end_reads_of_a_silent_server_within_a_second() {
 fn sizes_that_are_asked_for_at_once_are_one_request() {
     let (server, url, _) = served(100);
     let client = open(quick());
-    server.fail(&[Fault::Late(Duration::from_millis(500))]);
+    server.fail(&[Fault::Late(Duration::from_millis(1500))]);
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| assert_eq!(client.size(&url).unwrap(), 100));
