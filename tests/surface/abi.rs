@@ -71,7 +71,7 @@ fn rust_layouts() -> [Layout; 30] {
 }
 
 /// Constants whose names the header makes from the Rust name by a prefix.
-const CONSTANTS: [(&str, i64); 99] = [
+const CONSTANTS: [(&str, i64); 100] = [
     ("BOX_MEMORY", BOX_MEMORY as i64),
     ("BOX_VALUE", BOX_VALUE as i64),
     ("BOX_URI", BOX_URI as i64),
@@ -122,6 +122,7 @@ const CONSTANTS: [(&str, i64); 99] = [
     ("MEMORY_DEVICE", MEMORY_DEVICE as i64),
     ("FILE_ABSENT", FILE_ABSENT),
     ("FILE_FAILED", FILE_FAILED),
+    ("FILE_CHANGED", FILE_CHANGED),
     ("LOST_FAIL", LOST_FAIL as i64),
     ("LOST_SKIP", LOST_SKIP as i64),
     ("SHARE_ROUND", SHARE_ROUND as i64),
