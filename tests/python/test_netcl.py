@@ -97,7 +97,7 @@ def test_a_ring_that_is_closed_is_gone_and_arrays_of_it_are_not(ring):
         SharedBatchRingBuffer([((4,), object)])
     with pytest.raises(ValueError, match="a shape must begin with the number of samples"):
         SharedBatchRingBuffer([((), "f4")])
-    with pytest.raises(ValueError, match="fields must have a .shape, dtype. for each array"):
+    with pytest.raises(ValueError, match=r"fields must have a .shape, dtype. for each array"):
         SharedBatchRingBuffer([])
 
 
