@@ -7,11 +7,10 @@ import os
 import random
 import re
 import shutil
-import subprocess
 import sys
 
 import pytest
-from cubes import ROOT, config, run_program, wait_until
+from cubes import ROOT, config, run_engine, run_program, wait_until
 
 import wavetrain
 import wavetrain.engines as engines
@@ -94,15 +93,8 @@ def test_half_of_a_world_is_an_error_with_the_fix(environ, says):
 PROGRAM = "import wavetrain.engines as e; print(*e.world(), sep=';', flush=True)"
 
 
-def launch(python, *command):
-    gone = ("RANK", "WORLD_SIZE", "LOCAL_", "OMPI_", "PMI", "MV2_", "SLURM_")
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(gone)}
-    environ |= {"PYTHONPATH": str(ROOT / "python"), "OMPI_ALLOW_RUN_AS_ROOT": "1"}
-    environ |= {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    done = subprocess.run(
-        [*command], env=environ, capture_output=True, text=True, timeout=100, check=False
-    )
-    assert done.returncode == 0, done.stderr
+def launch(*command):
+    done = run_engine(*command)
     return sorted(line for line in done.stdout.splitlines() if ";" in line)
 
 
@@ -111,7 +103,7 @@ def test_mpirun_sets_the_world():
         pytest.skip("there is no mpirun here")
     command = ["mpirun", "--oversubscribe", "-n", "3", sys.executable, "-c", PROGRAM]
     wanted = [f"{rank};3;{rank};3;0;mpirun of Open MPI" for rank in range(3)]
-    assert launch(sys.executable, *command) == wanted
+    assert launch(*command) == wanted
 
 
 def test_torchrun_sets_the_world(tmp_path):
@@ -119,7 +111,7 @@ def test_torchrun_sets_the_world(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     wanted = [f"{rank};2;{rank};2;0;torchrun" for rank in range(2)]
-    assert launch(sys.executable, *command, tmp_path / "program.py") == wanted
+    assert launch(*command, tmp_path / "program.py") == wanted
 
 
 # ---- Loaders ------------------------------------------------------------------------------------
