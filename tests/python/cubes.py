@@ -131,7 +131,8 @@ def run_engine(*command: object, timeout: float = 100) -> subprocess.CompletedPr
     of the program, or the engine's launcher. No variable of another launcher is set."""
     gone = ("RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "OMPI_", "PMI", "MV2_", "SLURM_")
     environ = {name: value for name, value in os.environ.items() if not name.startswith(gone)}
-    path = os.pathsep.join([str(ROOT / "python"), str(Path(__file__).parent)])
+    own = [os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else []
+    path = os.pathsep.join([str(ROOT / "python"), str(Path(__file__).parent), *own])
     environ |= {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1"}
     environ |= {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     words = [str(word) for word in command]
