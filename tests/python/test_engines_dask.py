@@ -70,6 +70,12 @@ def test_a_slice_is_what_numpy_has(cube):
     numpy.testing.assert_allclose(sums, Cube.data.astype("f8").mean(axis=(1, 2)))
 
 
+def test_figures_of_a_process_without_a_worker_are_refused():
+    pytest.importorskip("distributed", reason="there is no distributed here: pip install it")
+    with pytest.raises(RuntimeError, match="call metrics in the task that makes the loader"):
+        engines.metrics(None, "dask")
+
+
 def test_what_is_not_an_array_is_refused(cube, tmp_path):
     with pytest.raises(ValueError, match="chunks must be 'shard', 'file', 'chunk', 'auto'"):
         engines.dask.from_array(cube, "shards")
@@ -123,11 +129,24 @@ def main():
             array = engines.dask.from_array(cube, client=client)
             result = array.map_blocks(seen, dtype=array.dtype).compute()
             numpy.save(marks / "result.npy", result)
+            sent = client.submit(figures, cube).result()
+            (_, event), = client.get_events("wavetrain")
+            assert {name: event[name] for name in sent} == sent
             for uri in ("none.zarr", cube):
                 try:
                     print(client.submit(read, uri, pure=False).result())
                 except Exception as error:
                     print(type(error).__name__)
+
+
+def figures(cube):
+    import wavetrain
+    sample = wavetrain.Sample(cube, numpy.s_[0:8, 0:8, 0:8])
+    with engines.loader([sample] * 4, 2) as loader:
+        with engines.metrics(loader, "dask", every_s=60) as metrics:
+            for batch in loader:
+                batch.release()
+            return metrics.push()
 
 
 def read(uri):
