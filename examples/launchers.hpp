@@ -65,6 +65,11 @@ inline bool who(place &found) {
         const char *const own = "SLURM_STEP_NUM_TASKS";
         return told("SLURM_PROCID", std::getenv(own) ? own : "SLURM_NTASKS", found);
     }
+    if (std::getenv("PMIX_RANK")) {
+        std::fprintf(stderr, "PMIX_RANK is set, and its launcher sets no number of ranks: set RANK "
+                             "and WORLD_SIZE\n");
+        return false;
+    }
     if (std::getenv("SLURM_NTASKS") && !number("SLURM_NTASKS", tasks))
         return false;
     if (tasks > 1)

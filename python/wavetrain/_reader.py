@@ -23,7 +23,13 @@ from wavetrain import _native
 from wavetrain._border import short
 from wavetrain._causes import explained
 from wavetrain._config import NUMPY, Backend, Config, Dtype
-from wavetrain._errors import BudgetExceeded, InvalidArgument, NotFound, ShutdownError
+from wavetrain._errors import (
+    BudgetExceeded,
+    InvalidArgument,
+    NotFound,
+    ShutdownError,
+    WavetrainError,
+)
 from wavetrain._fed import Fed, target
 from wavetrain._info import array_info
 from wavetrain._interrupts import Kept
@@ -104,7 +110,7 @@ class Reader(Owned):
         self._local, self._process = threading.local(), os.getpid()
         self._open = Loader(config, self._files, self._fit, reads=True)
         try:
-            self.refit(*uris)
+            self.refit(*(uri for uri in uris if uri not in self._fit))
         except BaseException:  # nobody has the reader, so nobody could close it
             self.close()
             raise
@@ -291,13 +297,29 @@ class Reader(Owned):
         for uri, other in others:
             if other is not None and uri not in other.fit:
                 other.refit(uri)
-        fit = [*self._fit, *(uri for uri, other in others if other is None)]
-        if len(fit) == len(self._fit):
+        own = [uri for uri, other in others if other is None]
+        if not own:
             return
         with self._lock:
             before = self._loader()
-            self._open, self._fit = Loader(self._config, self._files, fit, reads=True), fit
+            fit = [*dict.fromkeys([*self._fit, *own])]
+            try:
+                opened = Loader(self._config, self._files, fit, reads=True)
+            except WavetrainError:  # an array may be gone that was read long ago
+                there = [uri for uri in fit if uri in own or self._is_there(uri)]
+                if len(there) == len(fit):
+                    raise
+                fit = there
+                opened = Loader(self._config, self._files, fit, reads=True)
+            self._open, self._fit = opened, fit
         before.close(CLOSE_S)
+
+    def _is_there(self, uri: str) -> bool:
+        try:
+            array_info(uri, files=self._files)
+        except WavetrainError:
+            return False
+        return True
 
     def stats(self) -> Stats:
         """Figures since it was opened or refitted."""

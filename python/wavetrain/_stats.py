@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import enum
+import time
 from typing import Any
 
 from wavetrain import _native
@@ -31,6 +32,34 @@ BY_WORKER = (
     "room",
     "refused",
 )
+
+# Figures that may become less, with their names for dashboards; all other numbers are counters.
+GAUGES = {
+    "batches_held": "batches_held",
+    "host_bytes_committed": "host_committed_bytes",
+    "pinned_bytes_committed": "pinned_committed_bytes",
+    "gpu_bytes_committed": "gpu_committed_bytes",
+    "gpu_overhead_bytes": "gpu_overhead_bytes",
+    "chunk_cache_bytes_held": "chunk_cache_held_bytes",
+    "mapped_bytes": "mapped_bytes",
+    "memories_lent": "memories_lent",
+    "consumers_missing": "consumers_missing",
+    "metadata_latency_active": "metadata_latency_active",
+    "metadata_latency_max_active": "metadata_latency_max_active",
+    "metadata_backend_read_active": "metadata_backend_read_active",
+    "metadata_backend_read_max_active": "metadata_backend_read_max_active",
+}
+# Counters whose unit is not at the end of their name. Nanoseconds become seconds.
+COUNTERS = {
+    "chunk_cache_bytes_saved": "chunk_cache_saved_bytes",
+    "bytes_copied_out": "copied_out_bytes",
+    "metadata_latency_total_sleep_ns": "metadata_latency_sleep_seconds",
+}
+# The names of batches and choices, and times that as_metrics has in another form.
+NOT_METRICS = {
+    *("device_decode_mode", "backend", "backend_text", "limit_text", "placement_text"),
+    *("oldest_held_batch", "oldest_held_since_ns", "metadata_latency_max_sleep_ns"),
+}
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -143,6 +172,32 @@ class Stats:
                 shown = value.name.lower() if isinstance(value, enum.Enum) else value
                 lines.append(f"  {field.name:24} {shown}")
         return "\n".join(lines)
+
+    def as_metrics(self) -> dict[str, float]:
+        """The figures for a dashboard, by names as Prometheus has them: those that end in _total
+        are counters, which never become less but by stats_reset, all others are gauges. Units are
+        seconds and bytes, and stand at the end of a name."""
+        made: dict[str, float] = {}
+        for field in dataclasses.fields(self):
+            name, value = field.name, getattr(self, field.name)
+            if isinstance(value, Metric):
+                made[f"wavetrain_{name}_seconds_total"] = value.ms / 1e3
+                made[f"wavetrain_{name}_input_bytes_total"] = value.input_bytes
+                made[f"wavetrain_{name}_output_bytes_total"] = value.output_bytes
+                made[f"wavetrain_{name}_observations_total"] = float(value.count)
+            elif isinstance(value, dict):
+                counts: dict[str, int] = getattr(self, name)
+                made |= {f"wavetrain_{name}_{key}_total": float(n) for key, n in counts.items()}
+            elif name in GAUGES:
+                made[f"wavetrain_{GAUGES[name]}"] = float(value)
+            elif name not in NOT_METRICS:
+                unit = 1e9 if name.endswith("_ns") else 1.0
+                made[f"wavetrain_{COUNTERS.get(name, name)}_total"] = value / unit
+        since = self.oldest_held_since_ns
+        made["wavetrain_oldest_held_seconds"] = (time.monotonic_ns() - since) / 1e9 if since else 0
+        longest = self.metadata_latency_max_sleep_ns
+        made["wavetrain_metadata_latency_max_sleep_seconds"] = longest / 1e9
+        return made
 
 
 def read_stats(loader: int) -> Stats:

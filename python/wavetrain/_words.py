@@ -169,7 +169,7 @@ PACKAGE = {
     },
     **{
         name: f"import wavetrain.{name} first"
-        for name in ("torch", "source", "tiles", "launchers", "epoch")
+        for name in ("torch", "source", "tiles", "launchers", "epoch", "engines")
     },
 }
 

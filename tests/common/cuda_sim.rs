@@ -152,10 +152,12 @@ fn loaded(number: usize) -> Option<&'static Library> {
     let load = || {
         let made = library()?;
         let path = made.with_file_name(format!("simulator-{number}.so"));
-        // It appears whole or not at all.
-        let unfinished = path.with_extension(format!("{}", std::process::id()));
-        std::fs::copy(made, &unfinished).unwrap();
-        std::fs::rename(&unfinished, &path).unwrap();
+        if !path.exists() {
+            // It appears whole or not at all.
+            let unfinished = path.with_extension(format!("{}", std::process::id()));
+            std::fs::copy(made, &unfinished).unwrap();
+            std::fs::rename(&unfinished, &path).unwrap();
+        }
         let path = CString::new(path.to_str().unwrap()).unwrap();
         // SAFETY: the name has a NUL; the library is ours.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };

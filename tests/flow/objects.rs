@@ -368,7 +368,8 @@ fn hosts_that_go_wrong_by_chance_give_right_data_or_none() {
         for (number, ((status, bytes), job)) in seen.iter().zip(&jobs).enumerate() {
             let is_right = *status == Some(Status::Ok);
             right += u32::from(is_right);
-            assert!(!is_right || Ok(bytes) == job.want.as_ref(), "sample {number}");
+            let wrong = || format!("seed {seed:#x}, sample {number}: {bytes:?} for {:?}", job.want);
+            assert!(!is_right || Ok(bytes) == job.want.as_ref(), "{}", wrong());
         }
         assert!((20..400).contains(&right), "{right} samples are right");
     }

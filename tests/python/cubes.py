@@ -124,3 +124,20 @@ def run_program(
     )
     assert done.returncode == ends_with, f"{done.returncode}\n{done.stdout}{done.stderr}"
     return done
+
+
+def run_engine(*command: object, timeout: float = 100) -> subprocess.CompletedProcess:
+    """A program under an engine, whose own warnings are not looked at; the first word is the file
+    of the program, or the engine's launcher. No variable of another launcher is set."""
+    gone = ("RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "OMPI_", "PMI", "MV2_", "SLURM_")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(gone)}
+    own = [os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else []
+    path = os.pathsep.join([str(ROOT / "python"), str(Path(__file__).parent), *own])
+    environ |= {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1"}
+    environ |= {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    words = [str(word) for word in command]
+    if words[0].endswith(".py"):
+        words.insert(0, sys.executable)
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=timeout)
+    assert done.returncode == 0, f"{done.returncode}\n{done.stdout}{done.stderr}"
+    return done

@@ -181,6 +181,32 @@ def test_threads_fill_parts_of_one_array(reader, cube):
         numpy.testing.assert_array_equal(result, Cube.data[box])
 
 
+def test_a_reader_is_opened_once_for_the_arrays_that_it_is_given(reader, tmp_path, monkeypatch):
+    numpy.save(tmp_path / "a.npy", numpy.arange(4))
+    opens = []
+    whole = _reader.Loader
+    monkeypatch.setattr(
+        _reader, "Loader", lambda *given, **named: opens.append(whole(*given, **named)) or opens[-1]
+    )
+    opened = reader(fit=[tmp_path / "a.npy"])
+    assert len(opens) == 1 and opened.fit == (str(tmp_path / "a.npy"),)
+    opened.refit(tmp_path / "a.npy")  # it may have been written anew
+    assert len(opens) == 2 and opened.fit == (str(tmp_path / "a.npy"),)
+
+
+def test_an_array_that_is_gone_hinders_no_later_refit(reader, tmp_path):
+    for name in "abc":
+        numpy.save(tmp_path / f"{name}.npy", numpy.arange(4))
+    opened = reader(fit=[tmp_path / "a.npy", tmp_path / "b.npy"])
+    (tmp_path / "a.npy").unlink()
+    opened.refit(tmp_path / "c.npy")
+    assert opened.fit == (str(tmp_path / "b.npy"), str(tmp_path / "c.npy"))
+    numpy.testing.assert_array_equal(opened.read(tmp_path / "c.npy"), numpy.arange(4))
+    with pytest.raises(wavetrain.NotFound, match="none"):
+        opened.refit(tmp_path / "none.npy")
+    numpy.testing.assert_array_equal(opened.read(tmp_path / "b.npy"), numpy.arange(4))
+
+
 def test_what_is_wrong_is_raised(reader, cube, tmp_path):
     opened = reader()
     with pytest.raises(wavetrain.NotFound):
