@@ -47,6 +47,9 @@ pub struct Objects {
     pub children: Mutex<Option<Vec<Vec<u8>>>>,
     /// Answers of `list`, the next first, before it lists anything.
     pub list_answers: Mutex<Vec<i64>>,
+    /// Answers of reads of a version, the next last: one that is not 0 leaves other bytes in the
+    /// target.
+    pub read_answers: Mutex<Vec<i64>>,
     /// The ways of `read_tail` to lie.
     pub lie: Mutex<Lie>,
     /// The seed of calls that go wrong by chance, one in four; 0: none does.
@@ -312,6 +315,11 @@ impl Objects {
     ) -> i64 {
         let asked = number(version);
         let Some((there, bytes)) = self.get(name) else { return FILE_ABSENT };
+        let answer = self.read_answers.lock().unwrap().pop();
+        if let Some(answer) = answer.filter(|answer| *answer != 0) {
+            copy(&vec![0xEE; count as usize], 0, target, count);
+            return answer;
+        }
         if let Some(which) = self.chance() {
             let answers = [FILE_CHANGED, FILE_FAILED, 77, i64::MAX];
             if which % 5 < 4 || asked == 0 {

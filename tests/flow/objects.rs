@@ -10,7 +10,7 @@ use crate::common::objects::{Kind, Lie, Objects, Request};
 use crate::common::read_boxes::check_each;
 use crate::common::synth::{self, EDGE, Meta, chunk_bytes, chunk_job};
 use std::sync::atomic::Ordering::SeqCst;
-use wavetrain::abi::{FILE_CHANGED, StoreHook};
+use wavetrain::abi::{FILE_CHANGED, FILE_FAILED, StoreHook};
 use wavetrain::config::{Config, PAD_CONSTANT, THREADS_OWN, THREADS_PUMP};
 use wavetrain::loader::{Loader, memory_need};
 use wavetrain::os::SYSTEM;
@@ -346,6 +346,24 @@ fn boxes_of_callers_are_read_through_versions() {
     let objects = Objects::default();
     let config = Config { n_readers: 4, ..config(Dtype::F32, &[1], 1) };
     check_each(&open(&objects.versioned(config)), 4, &mixed_jobs(40));
+}
+
+#[test]
+fn samples_of_one_chunk_end_alike_however_often_it_is_read() {
+    // The read fails, again on a thread that waits, and then that of its chunk succeeds: another
+    // would leave other bytes.
+    let answers = [&[FILE_FAILED, FILE_FAILED, 0][..], &[FILE_FAILED; 10]].concat();
+    for _ in 0..20 {
+        let objects = Objects::default();
+        put_shard(&objects, 10);
+        let config = objects.later(Config { n_batch_slots: 6, ..chunk_config() });
+        let same: Vec<Job> = (0..6).map(|_| job(SHARDED, 1, Some(11))).collect();
+        *objects.read_answers.lock().unwrap() = answers.iter().rev().copied().collect();
+        let seen = outcomes(&config, &same);
+        for ((status, bytes), job) in seen.iter().zip(&same) {
+            assert!(*status != Some(Status::Ok) || Ok(bytes) == job.want.as_ref(), "{bytes:?}");
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `wavetrain`: the command-line tool. It inspects arrays, cuts boxes out of them, measures their
-//! elements and the loader, checks every chunk, predicts and counts what epochs cost, prints its memory bill and shows
-//! it at work.
+//! elements and the loader, checks every chunk, predicts and counts what epochs cost, prints its
+//! memory bill and shows it at work.
 //!
 //! What comes in is the command line; what goes out is files, JSON or text on standard output, and
 //! failures on standard error, and on a terminal how far it is. Exit code 0 means that every byte

@@ -82,10 +82,11 @@ fn read_pieces(
     result: Result<(), OpenFault>,
 ) -> u64 {
     let (shared, read) = (file.lock.shared, file.read);
-    let (mut needed, mut has_pieces) = (0, false);
+    let task_of = |chunk: u32| shared.tables.chunks.read(shared.wave_row(wave, chunk));
+    let is_whole = |chunk: &u32| task_of(*chunk).kind != ChunkKind::Broken;
+    let (mut needed, mut last) = (0, None);
     for chunk in read.chunk_first..read.chunk_first + read.chunk_count {
-        let row = shared.wave_row(wave, chunk);
-        let task = shared.tables.chunks.read(row);
+        let task = task_of(chunk);
         needed += task.bytes;
         let fault = match (result, file.opened) {
             (Ok(()), _) => continue,
@@ -93,23 +94,30 @@ fn read_pieces(
             (Err(fault @ OpenFault::Changed), Ok(_)) => fault,
             (Err(fault), Ok(_)) if read.chunk_count == 1 && shared.store.retries_itself => fault,
             (Err(_), Ok(_)) => {
+                let at = (task.offset, task.bytes);
                 let place = &mut target[index(task.offset - read.offset)..][..index(task.bytes)];
-                match file.read(place, task.offset, false) {
-                    Ok(()) => {
-                        has_pieces = true;
-                        continue;
-                    }
+                // Tasks of one chunk end alike: another read could spoil the bytes of the first.
+                let again = match last {
+                    Some((last, again)) if last == at => again,
+                    _ => file.read(place, task.offset, false),
+                };
+                last = Some((at, again));
+                match again {
+                    Ok(()) => continue,
                     Err(fault) => fault,
                 }
             }
         };
         file.fail(wave, chunk, fault);
+        // A read that failed may have left anything in its place, of which a damaged index may give
+        // a part to another chunk.
+        let shares = |other: &u32| task_of(*other).offset + task_of(*other).bytes > task.offset;
+        let spoiled = (read.chunk_first..chunk).filter(shares).filter(is_whole);
+        spoiled.for_each(|other| file.fail(wave, other, fault));
     }
-    if has_pieces && let Err(fault) = file.check_unchanged() {
-        let is_whole = |chunk: &u32| {
-            let row = shared.wave_row(wave, *chunk);
-            shared.tables.chunks.read(row).kind != ChunkKind::Broken
-        };
+    if last.is_some()
+        && let Err(fault) = file.check_unchanged()
+    {
         let chunks = read.chunk_first..read.chunk_first + read.chunk_count;
         chunks.filter(is_whole).for_each(|chunk| file.fail(wave, chunk, fault));
     }
