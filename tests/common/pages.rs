@@ -9,7 +9,7 @@
 //!     <!-- test: doctest -->      it is an example of the library's (Rust)
 //!     <!-- test: by hand -->      it builds, installs or needs another program
 //!     <!-- test: no -->           a part of a program
-//!     <!-- test: test_NAME -->    that function of tests/python/test_pages.py runs it
+//!     <!-- test: test_NAME -->    a function of test_pages.py or test_engines_page.py runs it
 //!
 //! Lines of the comment after the first stand before the snippet when it is tested, and those after
 //! a line "..." stand after it. Python is compiled in any case.

@@ -17,7 +17,9 @@ fn text_of(name: &str) -> String {
 
 #[test]
 fn every_snippet_says_what_a_test_does_with_it() {
-    let python = text_of("tests/python/test_pages.py");
+    let python = ["test_pages", "test_engines_page"]
+        .map(|name| text_of(&format!("tests/python/{name}.py")))
+        .concat();
     let library = text_of("src/lib.rs");
     for Snippet { at, language, mark, .. } in snippets() {
         assert!(!language.is_empty(), "{at}: a snippet without a language");

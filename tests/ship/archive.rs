@@ -233,8 +233,8 @@ fn archive_needs_only_libc() {
 /// so that nobody trades speed or plain code for bytes, before the kernel had that arithmetic and
 /// its table of noise (10) and the host its maps, with their way to a device (8). A bound is still
 /// there, because a dependency or a table that is added by accident shows in it first.
-const HOST_BYTES_MAX: u64 = 1_323_000;
-const BYTES_MAX: u64 = 1_514_000;
+const HOST_BYTES_MAX: u64 = 1_325_000;
+const BYTES_MAX: u64 = 1_517_000;
 
 fn archive_bytes(folder: &Path) -> u64 {
     std::fs::metadata(folder.join("libwavetrain.a")).unwrap().len()
