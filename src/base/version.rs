@@ -39,7 +39,7 @@ impl Version {
         Version { device, inode, bytes, modified_ns: modified as i64, tag }
     }
 
-    /// What the host told of an object; zeros if it told nothing.
+    /// The bytes that the host told of an object; zeros if it told nothing.
     pub fn told(&self) -> [u8; TOLD_BYTES] {
         let words = [self.device, self.inode, self.modified_ns as u64, self.tag];
         let mut told = [0; TOLD_BYTES];

@@ -120,7 +120,7 @@ impl FileStat {
 pub struct FileKind(libc::mode_t);
 
 impl FileKind {
-    /// Nobody looked at it: its first read does.
+    /// It was not looked at: its first read does that.
     pub const UNSEEN: FileKind = FileKind(0);
     /// Bytes that end: all that is ever read.
     pub const REGULAR: FileKind = FileKind(libc::S_IFREG);

@@ -61,7 +61,7 @@ pub struct Objects {
     pub later_most: AtomicUsize,
 }
 
-/// What a host may do wrong with the end of a file.
+/// Ways in which a host may be wrong about the end of a file.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum Lie {
     #[default]
@@ -361,7 +361,7 @@ unsafe extern "C" fn read_version_async(
         let target = std::ptr::with_exposed_provenance_mut(target);
         let asked = version;
         let result = objects.copy_version(&name, &mut version, (offset, count), target);
-        // Nobody hears of the version that was read.
+        // The version that was read is told to nobody.
         let result = if asked == version { result } else { FILE_CHANGED };
         objects.later.fetch_sub(1, SeqCst);
         assert_eq!(wavetrain_read_done(loader, ticket, result), 0);

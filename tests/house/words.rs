@@ -30,7 +30,7 @@ const WORDS: [(&str, &str); 17] = [
     ("is no", "is not a"),
     ("less samples", "fewer samples"),
 ];
-/// Where a word of the list is the term of a field, or quoted.
+/// Places in which a word of the list is the term of a field, or quoted.
 const TERMS: [&str; 1] = ["bill of materials"];
 
 /// The sentences of a page, without marks: paragraphs, items of lists, cells of tables.

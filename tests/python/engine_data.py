@@ -1,4 +1,4 @@
-"""What the tests of engines share: rows of a file as samples, also for workers of an engine."""
+"""Shared by the tests of engines: rows of a file as samples, also for workers of an engine."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What describes work is sent to other processes; what stands for threads of one says what to send
-in its place. All names of the package are looked at."""
+"""Objects that describe work are sent to other processes; those that stand for threads of one name
+what to send in their place. All names of the package are looked at."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ use std::process::Command;
 /// Parts that are no crates: the C of one, and what comes with the compiler.
 const OTHER_PARTS: [&str; 3] = ["compiler_builtins", "core", "zstd"];
 
-/// What docs/install.md says of the oldest C library.
+/// The words of docs/install.md about the oldest C library.
 const GLIBC: (u32, u32) = (2, 26);
 
 fn text_of(path: &Path) -> String {

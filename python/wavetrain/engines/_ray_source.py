@@ -14,7 +14,7 @@ from wavetrain.engines import _tasks
 
 
 def blocks_of(dataset: Any, config: Config, part: range) -> Any:
-    """What a read task does, in a worker."""
+    """The work of a read task, in a worker."""
     block: Any = importlib.import_module("ray.data.block").BlockAccessor
     return map(block.batch_to_block, _tasks.batches_of(dataset, config, part))
 

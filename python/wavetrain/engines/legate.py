@@ -56,7 +56,7 @@ def store_of(core: Any, array: Any) -> Any:
 
 
 def fill(number: int, target: Any, uri: str, step: int) -> None:
-    """What a task does: rows from number * step on, as many as the target has."""
+    """The work of a task: rows from number * step on, as many as the target has."""
     if not target.size:
         return
     first = number * step

@@ -1,5 +1,4 @@
-//! What a reader of an array is to be warned of: chunks that fit the boxes badly, bytes that
-//! nothing checks.
+//! Warnings for a reader of an array: chunks that fit the boxes badly, bytes that nothing checks.
 //!
 //! In: what the library tells of the array, the extents of the boxes. Out: sentences.
 //! A box of b elements that begins anywhere meets (b - 1) / c + 1 chunks of c elements on average,
