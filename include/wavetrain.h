@@ -979,9 +979,11 @@ typedef struct wavetrain_group_entry {
     uint32_t row;               /* of a well, if the store says; else WAVETRAIN_NO_INDEX */
     uint32_t column;            /* the same */
     uint32_t acquisition;       /* of a field, if the store says; else WAVETRAIN_NO_INDEX */
-    uint32_t has_transform;     /* 1: the store says scale or translation of this level */
+    uint32_t has_transform;     /* of a level. 1: the store has one, which these two arrays give. 0:
+                                   it has none. 2: it has one that leads across axes, or that is not
+                                   read, and all numbers of both arrays are NaN */
     double scale[WAVETRAIN_RANK_MAX];       /* element i is at i * scale + translation, in units */
-    double translation[WAVETRAIN_RANK_MAX]; /* of its axis; finite; 1 and 0 where nothing is said */
+    double translation[WAVETRAIN_RANK_MAX]; /* of its axis; finite; 1 and 0 if there is none */
 } wavetrain_group_entry;
 
 /* What an array or a group is. Yours; set struct_size before the call. */

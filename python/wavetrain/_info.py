@@ -115,7 +115,7 @@ def array_info(uri: Any, *, files: Any = None) -> ArrayInfo:
 
 
 def entry_of(entry: _native.GroupEntry) -> Entry:
-    has_scale = bool(entry.has_transform)
+    has_scale = entry.has_transform == 1  # 2: it has one that is not read
     return Entry(
         path=(entry.path or b"").decode(errors="replace"),
         kind=NodeKind(entry.kind),

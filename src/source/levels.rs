@@ -10,7 +10,8 @@ use crate::records::{DocumentKind, split_level_name};
 use crate::source::groups::{GroupPlace, read_group};
 use crate::source::look::{Look, Seen};
 use crate::source::zarr::{
-    LevelFinder, NodeKind, Selection, group_from_documents, node_kind, split_selection,
+    LevelFinder, NodeKind, Selection, VERSIONS_READ, group_from_documents, node_kind,
+    split_selection,
 };
 
 /// Most bytes of a name that the system takes, and of a path.
@@ -75,7 +76,12 @@ fn select(
         return Ok(Seen::TooLarge);
     };
     let mut finder = LevelFinder::new(selection);
-    group_from_documents(&documents, group, why, &mut |entry| finder.add(entry))?;
+    let found = group_from_documents(&documents, group, why, &mut |entry| finder.add(entry))?;
+    if found.is_version_unread {
+        let (shown, version) = (Tail(group, SHOWN_BYTES), found.version);
+        let way = format_args!("only {VERSIONS_READ}: name one of the arrays in it");
+        return Err(fail!(why, Unsupported, "{shown}: OME-NGFF {version} is not read, {way}"));
+    }
     let path = finder.finish(group, why)?;
     look.placement = finder.placement();
     let what = ("the path of its level has", "group");

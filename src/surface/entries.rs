@@ -6,11 +6,15 @@
 //! into the same block, and every text ends with a NUL.
 
 use crate::base::abi::{ArrayInfo, AxisInfo, Blank, GroupEntry};
+use crate::base::limits::RANK_MAX;
 use crate::source::json::Str;
 use crate::source::zarr::{Axes, Detail, Entry, Level, NodeKind};
 use core::ffi::{CStr, c_char};
 use core::marker::PhantomData;
 use core::slice;
+
+/// `has_transform` of a level whose transformation is not read.
+const TRANSFORM_REFUSED: u32 = 2;
 
 /// Bytes of a block, cut from both ends.
 struct Block<'s> {
@@ -137,6 +141,11 @@ impl<'s> EntryWriter<'s> {
         target.has_transform = level.transform.is_given as u32;
         target.scale = level.transform.scale;
         target.translation = level.transform.translation;
+        if !level.transform.refused.is_empty() {
+            // For callers that look at nothing but whether the store gives one.
+            target.has_transform = TRANSFORM_REFUSED;
+            (target.scale, target.translation) = ([f64::NAN; RANK_MAX], [f64::NAN; RANK_MAX]);
+        }
         Some(())
     }
 

@@ -4,7 +4,8 @@ people's software, packed in one file.
 
     python -m venv /tmp/venv
     /tmp/venv/bin/pip install ome-zarr==0.18.0 ngff-zarr==0.50.0 zarr==3.1.6 numcodecs==0.16.6 \
-        tensorstore==0.1.86 zstandard==0.25.0
+        tensorstore==0.1.86 zstandard==0.25.0 \
+        dask-image
     /tmp/venv/bin/python tests/data/make_ngff.py                # writes tests/data/ngff.tar.zst
 
 In: nothing. Out: a tar with
@@ -108,7 +109,7 @@ def old_images():
 
 def ngff_zarr_images():
     """ZYX images by ngff-zarr, which consolidates the metadata; sharded in zarr v3."""
-    for version in ["0.4", "0.5"]:
+    for version in ["0.4", "0.5", "0.6"]:
         name = f"ngff_zarr_{version}"
         image = ngff_zarr.to_ngff_image(
             paint((8, 12, 16), "u2", 2), dims=("z", "y", "x"),

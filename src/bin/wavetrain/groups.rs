@@ -95,7 +95,7 @@ fn level_json(uri: &str, level: &EntryView<'_>, scratch: &mut [u8]) -> Value {
         .collect();
     let mut value = json!({
         "path": level.path(), "image": raw.image, "name": level.image_name(), "level": raw.level,
-        "axes": axes, "has_transform": raw.has_transform != 0,
+        "axes": axes, "has_transform": raw.has_transform == 1,
         "scale": level.scale(), "translation": level.translation(),
     });
     match level_array(uri, level, scratch) {
@@ -207,10 +207,13 @@ fn list(numbers: &[f64]) -> String {
 }
 
 fn level_row(uri: &str, level: &EntryView<'_>, scratch: &mut [u8]) -> [String; 6] {
-    let has_origin = level.translation().iter().any(|offset| *offset != 0.0);
+    let has_origin = level.translation().iter().any(|offset| offset.abs() > 0.0);
     let origin = if has_origin { list(level.translation()) } else { String::new() };
-    let is_scaled = level.raw().has_transform != 0;
-    let scale = if is_scaled { list(level.scale()) } else { "not said".to_owned() };
+    let scale = match level.raw().has_transform {
+        0 => "not said".to_owned(),
+        1 => list(level.scale()),
+        _ => "not read".to_owned(),
+    };
     let path = report::line(level.path());
     match level_array(uri, level, scratch) {
         Ok(info) => {

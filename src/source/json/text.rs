@@ -71,6 +71,12 @@ impl<'a> Str<'a> {
     }
 }
 
+impl PartialEq for Str<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.chars().eq(other.chars())
+    }
+}
+
 impl PartialEq<str> for Str<'_> {
     fn eq(&self, other: &str) -> bool {
         self.is(other.as_bytes())

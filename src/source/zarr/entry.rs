@@ -3,6 +3,7 @@
 //! Invariant: the path of an entry lies inside the group.
 
 use super::node::Node;
+use super::transforms::Transform;
 use crate::base::limits::{ENTRY_PATH_BYTES, GROUP_LEVELS_MAX, RANK_MAX};
 use crate::base::status::Status;
 use crate::fail;
@@ -50,17 +51,6 @@ pub struct Axis<'a> {
 
 /// One axis after the other, in the order of the array's.
 pub type Axes<'a> = ArrayVec<Axis<'a>, RANK_MAX>;
-
-/// From indices of a level to physical units: index * scale + translation.
-#[derive(Clone, Copy, Debug)]
-pub struct Transform {
-    /// Whether the document says any of it; else scale is 1 and translation 0.
-    pub is_given: bool,
-    /// Finite.
-    pub scale: [f64; RANK_MAX],
-    /// Finite.
-    pub translation: [f64; RANK_MAX],
-}
 
 /// A level of a multiscale image.
 #[derive(Clone, Debug)]
@@ -111,6 +101,8 @@ pub struct Group<'a> {
     pub kind: NodeKind,
     /// Version of OME-NGFF; empty if the group has none or does not give it.
     pub version: Str<'a>,
+    /// Whether that version is not read: its arrays are listed, and nothing else.
+    pub is_version_unread: bool,
     /// Name of the plate, or of the first multiscale that has one; else empty.
     pub name: Str<'a>,
     /// Multiscales.

@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::base::limits::GROUP_LEVELS_MAX;
-use crate::source::zarr::entry::{Detail, Transform};
+use crate::source::zarr::entry::Detail;
+use crate::source::zarr::transforms::Transform;
 use serde_json::{Value, json};
 use std::string::{String, ToString};
 use std::{format, vec::Vec};
@@ -59,7 +60,11 @@ fn words(entry: &Entry<'_>) -> String {
             let Transform { scale, translation, .. } = &level.transform;
             let (scale, translation) = (&scale[..rank], &translation[..rank]);
             let name = level.name;
-            format!(" {}.{} {name} {axes:?} {scale:?} {translation:?}", level.image, level.level)
+            let numbers = match level.transform.refused {
+                "" => format!("{scale:?} {translation:?}"),
+                part => format!("refused: {part}"),
+            };
+            format!(" {}.{} {name} {axes:?} {numbers}", level.image, level.level)
         }
         Detail::Well(Some(place)) => format!(" {place:?}"),
         Detail::Field(Some(acquisition)) => format!(" acquisition {acquisition}"),
@@ -157,19 +162,141 @@ fn attributes_of_zarr_v2_say_the_same_at_their_top_level() {
 }
 
 #[test]
-fn every_version_is_read_and_no_other() {
-    for version in ["0.1", "0.2", "0.3", "0.4", "0.5", "0.5.2"] {
+fn every_version_is_read_and_of_others_the_arrays_are_listed() {
+    for version in ["0.1", "0.2", "0.3", "0.4", "0.5", "0.5.2", "0.6", "0.6rc0", "0.6.dev12"] {
         let mut attributes = image();
         attributes["ome"]["version"] = json!(version);
-        assert!(read(&attributes).unwrap().0.contains(version));
+        let (group, entries) = read(&attributes).unwrap();
+        assert!(group.contains(version) && entries[1].contains("low/1 Array 0.1 "), "{entries:?}");
     }
-    for version in ["0.6", "0.50", "1", "0.6.dev2", ""] {
+    for version in ["0.7", "0.50", "1", "0.6.1", "0.6rc", "0.6.dev", "0.6.devil", "0.9.dev1", ""] {
         let mut attributes = image();
         attributes["ome"]["version"] = json!(version);
-        let (status, text) = read(&attributes).unwrap_err();
-        assert_eq!(status, Status::Unsupported);
-        assert!(text.contains("ome.version at byte"), "{text}");
-        assert!(text.contains(&format!("OME-NGFF \"{version}\" is not read")), "{text}");
+        // Whatever else that version has there.
+        attributes["ome"]["multiscales"][0]["axes"] = json!(7);
+        attributes["ome"]["multiscales"][0]["datasets"][0]["coordinateTransformations"] = json!({});
+        let paths = json!([{"path": "../out"}, {"path": 3}, 4, {"path": "0"}]);
+        let images = attributes["ome"]["multiscales"].as_array_mut().unwrap();
+        images.extend([json!({"datasets": paths}), Value::Null]);
+        let (group, entries) = read(&attributes).unwrap();
+        assert_eq!(group, format!("Image {version:?} \"\" 0 [0, 0, 0]"));
+        assert_eq!(entries, ["0 Array", "low/1 Array"]);
+        let mut plate = plate();
+        plate["ome"]["version"] = json!(version);
+        assert_eq!(read(&plate).unwrap().1, [""; 0]);
+        let inner = json!({"multiscales": [{"version": version, "datasets": [{"path": "0"}]}]});
+        assert_eq!(zarr2(&inner.to_string(), "{}").unwrap().1, ["0 Array"]);
+    }
+}
+
+/// An image of 0.6 with one level, which leads to the system "world" by this transformation.
+fn image_of_systems(transformation: Value) -> Value {
+    let mut first = transformation;
+    first["input"] = json!({"path": "0"});
+    first["output"] = json!({"name": "world"});
+    let axes = |unit: &str| json!([{"name": "y", "type": "space", "unit": unit}, {"name": "x"}]);
+    json!({"ome": {"version": "0.6", "multiscales": [{
+        "coordinateSystems": [
+            {"name": "other", "axes": axes("meter")}, {"name": "world", "axes": axes("micrometer")}
+        ],
+        "datasets": [{"path": "0", "coordinateTransformations": [first]}],
+        "coordinateTransformations": [{
+            "type": "scale", "scale": [1000, 1000],
+            "input": {"name": "world"}, "output": {"name": "other"}
+        }]
+    }]}})
+}
+
+#[test]
+fn levels_lead_to_the_axes_of_their_coordinate_system() {
+    let affine = json!([[2, 0, 5], [0, 0.5, -1]]);
+    let nested = json!([
+        {"type": "sequence", "transformations": [{"type": "scale", "scale": [2, 3]}]},
+        {"type": "translation", "translation": [1, 2]}, {"type": "rotation", "rotation": [[-1, 0],
+        [0, 1]]}
+    ]);
+    for (transformation, numbers) in [
+        (json!({"type": "identity"}), "[1.0, 1.0] [0.0, 0.0]"),
+        (json!({"type": "scale", "scale": [4, 0.25], "name": "a"}), "[4.0, 0.25] [0.0, 0.0]"),
+        (json!({"type": "affine", "affine": affine}), "[2.0, 0.5] [5.0, -1.0]"),
+        (json!({"type": "sequence", "transformations": nested}), "[-2.0, 3.0] [-1.0, 2.0]"),
+    ] {
+        let (group, entries) = read(&image_of_systems(transformation)).unwrap();
+        assert_eq!(group, r#"Image "0.6" "" 1 [0, 0, 0]"#);
+        let axes = r#"["y:space:micrometer", "x::"]"#;
+        assert_eq!(entries, [format!("0 Array 0.0 \"\" {axes} {numbers}")]);
+    }
+    // Drafts name systems by strings.
+    let mut draft = image_of_systems(json!({"type": "identity"}));
+    draft["ome"]["multiscales"][0]["datasets"][0]["coordinateTransformations"][0]["output"] =
+        json!("other");
+    assert!(read(&draft).unwrap().1[0].contains("y:space:meter"));
+    let list = "datasets/0/coordinateTransformations";
+    let mut sound = image_of_systems(json!({"type": "identity"}));
+    let place = format!("/ome/multiscales/0/{list}/0/output");
+    for (output, status, says) in [
+        (json!({"name": "nowhere"}), Status::Decode, "no coordinate system is named \"nowhere\""),
+        (json!({"path": "0"}), Status::Decode, "member \"name\" is missing"),
+        (json!(7), Status::Decode, "not an object"),
+    ] {
+        *sound.pointer_mut(&place).unwrap() = output;
+        refused(&sound, status, says);
+    }
+    sound["ome"]["multiscales"][0]["coordinateSystems"] = json!([]);
+    *sound.pointer_mut(&place).unwrap() = Value::Null;
+    refused(&sound, Status::Decode, "an image without coordinate systems");
+}
+
+#[test]
+fn what_no_scale_along_the_axes_expresses_is_refused_for_that_level_alone() {
+    let identity = || json!({"type": "identity"});
+    let mut deep = identity();
+    for _ in 0..5 {
+        deep = json!({"type": "sequence", "transformations": [deep]});
+    }
+    let turned = json!([[0, 1], [-1, 0]]);
+    for (transformation, part) in [
+        (json!({"type": "mapAxis", "mapAxis": [1, 0]}), "mapAxis"),
+        (json!({"type": "byDimension", "transformations": []}), "byDimension"),
+        (json!({"type": "bijection", "forward": identity()}), "bijection"),
+        (json!({"type": "inverseOf", "transformation": identity()}), "inverseOf"),
+        (json!({"type": "projectAxis", "droppedInputs": [0]}), "projectAxis"),
+        (json!({"type": "displacements", "path": "d"}), "displacements"),
+        (json!({"type": "nonsense"}), "a kind that is not known"),
+        (json!({"type": "affine", "path": "m"}), "numbers in an array of their own"),
+        (json!({"type": "rotation", "rotation": turned}), "a rotation that leads across axes"),
+        (
+            json!({"type": "affine", "affine": [[1, 0, 0], [1e-9, 1, 0]]}),
+            "an affine map that leads across axes",
+        ),
+        (
+            json!({"type": "affine", "affine": [[0, 0, 0], [0, 1, 0]]}),
+            "an affine map that leads across axes",
+        ),
+        (deep, "sequences inside of sequences"),
+    ] {
+        let mut image = image_of_systems(transformation);
+        let datasets = &mut image["ome"]["multiscales"][0]["datasets"];
+        for (path, factor, output) in [("1", 2, "world"), ("2", 4, "other")] {
+            let scale = json!({"type": "scale", "scale": [factor, factor],
+                "output": {"name": output}});
+            let dataset = json!({"path": path, "coordinateTransformations": [scale]});
+            datasets.as_array_mut().unwrap().push(dataset);
+        }
+        let (_, entries) = read(&image).unwrap();
+        assert!(entries[0].ends_with(&format!("refused: {part}")), "{entries:?}");
+        assert!(entries[1].ends_with("[2.0, 2.0] [0.0, 0.0]"), "{entries:?}");
+        let other = "refused: a coordinate system that is not that of level 0";
+        assert!(entries[2].ends_with(other), "{entries:?}");
+    }
+    for (transformation, says) in [
+        (json!({"type": "sequence"}), "member \"transformations\" is missing"),
+        (json!({"type": "affine", "affine": [[1, 0, 0]]}), "1 rows for 2 axes"),
+        (json!({"type": "rotation", "rotation": [[1, 0], [0, 1, 0]]}), "3 numbers, not 2, in a"),
+        (json!({"type": "affine", "affine": [1, 0, 0, 0, 1, 0]}), "6 rows for 2 axes"),
+        (json!({"type": "affine", "affine": [[1, 0, "a"], [0, 1, 0]]}), "not a number"),
+    ] {
+        refused(&image_of_systems(transformation), Status::Decode, says);
     }
 }
 
@@ -258,11 +385,10 @@ fn dots_inside_of_names_are_no_way_out() {
 }
 
 #[test]
-fn transformations_that_are_not_understood_are_refused() {
+fn transformations_of_another_form_are_refused() {
     let list = "/datasets/0/coordinateTransformations";
     for (transformation, status, says) in [
-        (json!({"type": "affine"}), Status::Unsupported, "transformation \"affine\" is not read"),
-        (json!({"type": "scale", "path": "s"}), Status::Unsupported, "in an array of their own"),
+        (json!({"type": "affine"}), Status::Decode, "member \"affine\" is missing"),
         (json!({"type": "scale"}), Status::Decode, "member \"scale\" is missing"),
         (json!({"type": "translation"}), Status::Decode, "member \"translation\" is missing"),
         (json!({"scale": [1, 1, 1]}), Status::Decode, "member \"type\" is missing"),

@@ -23,6 +23,7 @@ mod node;
 mod packing;
 mod refusal;
 mod selection;
+mod transforms;
 mod zarr2;
 mod zarr3;
 
@@ -32,6 +33,7 @@ pub use group::{GroupDocuments, group_from_documents, node_kind};
 pub use key::{
     normalize_uri, spelling_of_name, write_file_key, write_file_key_as, write_folder_key,
 };
+pub(crate) use ngff::VERSIONS_READ;
 pub use packing::packing_from_attributes;
 pub use refusal::GroupRefusal;
 pub use selection::{LevelFinder, Selection, split_selection};

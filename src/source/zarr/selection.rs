@@ -3,7 +3,8 @@
 //! In: the text after the last '#' of a uri, and the levels of the group before it. Out: the path
 //! of one of them. Invariant: a level that is coarser than what was asked for is never taken.
 
-use super::entry::{Detail, Entry, Level, Transform};
+use super::entry::{Detail, Entry, Level};
+use super::transforms::Transform;
 use crate::base::limits::{ENTRY_PATH_BYTES, RANK_MAX};
 use crate::base::status::{Status, Why};
 use crate::base::text::{Tail, Text};
@@ -68,13 +69,16 @@ pub struct LevelFinder<'a> {
     /// The place of that level.
     placement: Placement,
     fault: Option<&'static str>,
+    /// The first level whose transformation is not read, and the part that is not.
+    refused: Option<(u32, &'static str)>,
 }
 
 impl<'a> LevelFinder<'a> {
     /// Nothing was looked at.
     pub fn new(selection: Selection<'a>) -> LevelFinder<'a> {
         let (path, scales) = (Text::new(), ArrayVec::new());
-        LevelFinder { selection, path, scales, levels: 0, placement: Placement::NONE, fault: None }
+        let placement = Placement::NONE;
+        LevelFinder { selection, path, scales, levels: 0, placement, fault: None, refused: None }
     }
 
     /// Takes an entry of the group.
@@ -87,6 +91,10 @@ impl<'a> LevelFinder<'a> {
         }
         let is_found = match &self.selection {
             Selection::Level(number) => *number == level.level,
+            Selection::Scale(..) if !level.transform.refused.is_empty() => {
+                self.refused.get_or_insert((level.level, level.transform.refused));
+                false
+            }
             Selection::Scale(_, wanted) => match scales_of(level, wanted.len()) {
                 Err(fault) => {
                     self.fault = Some(fault);
@@ -107,7 +115,7 @@ impl<'a> LevelFinder<'a> {
         if is_found {
             self.path.clear();
             self.path.push_str(entry.path);
-            let Transform { is_given, scale, translation } = level.transform;
+            let Transform { is_given, scale, translation, .. } = level.transform;
             let axes = level.axes.len() as u32;
             self.placement = Placement { levels: 0, axes, is_given, scale, translation };
         }
@@ -127,6 +135,14 @@ impl<'a> LevelFinder<'a> {
         }
         if let Some(fault) = self.fault {
             return Err(fail!(why, Unsupported, "{shown}: {fault}"));
+        }
+        if let Some((level, part)) = self.refused {
+            let way = "write #level=2";
+            return Err(fail!(
+                why,
+                Unsupported,
+                "{shown}: level {level} has no scale along its axes ({part}): {way}"
+            ));
         }
         match &self.selection {
             _ if !self.path.is_empty() => Ok(self.path.as_str()),
@@ -262,6 +278,11 @@ mod tests {
             assert!(refused.1.starts_with("/a: ") && refused.1.contains(reason), "{}", refused.1);
         }
         assert_eq!(select(&bare, "level=1"), Ok("s1".to_string()));
+        let across = sound.replacen(r#""type":"scale""#, r#""type":"mapAxis""#, 1);
+        assert_eq!(select(&across, "level=0"), Ok("s0".to_string()));
+        let (status, text) = select(&across, "scale=1,1").unwrap_err();
+        assert_eq!(status, Status::Unsupported);
+        assert!(text.contains("level 0 has no scale along its axes (mapAxis): write #"), "{text}");
         let group = r#"{"zarr_format":3,"node_type":"group"}"#;
         assert_eq!(select(group, "level=0").unwrap_err().0, Status::NotFound);
     }
