@@ -63,7 +63,9 @@ from wavetrain._errors import (
 )
 from wavetrain._files import Files, FsspecFiles
 from wavetrain._files import fsspec as fsspec
-from wavetrain._info import ArrayInfo, Entry, NodeKind, Packing, array_info
+from wavetrain._image import Image, Level
+from wavetrain._image import image as image
+from wavetrain._info import ArrayInfo, Axis, Entry, NodeKind, Packing, array_info
 from wavetrain._library import version
 from wavetrain._log import (
     LOG_DEBUG,
@@ -103,6 +105,7 @@ __all__ = [
     "ArrayInfo",
     "Arrays",
     "Augment",
+    "Axis",
     "Backend",
     "Batch",
     "BatchField",
@@ -124,9 +127,11 @@ __all__ = [
     "Field",
     "Files",
     "FsspecFiles",
+    "Image",
     "InternalError",
     "InvalidArgument",
     "LatencyModel",
+    "Level",
     "Metric",
     "MissingChunks",
     "NativeCudaError",
@@ -158,6 +163,7 @@ __all__ = [
     "WavetrainError",
     "array_info",
     "attach",
+    "image",
     "reader",
     "serve",
     "set_log_level",

@@ -42,13 +42,25 @@ class Packing(enum.IntFlag):
 
 
 @dataclasses.dataclass(frozen=True)
+class Axis:
+    """An axis of an image; what the store does not give is empty."""
+
+    name: str  # "z"
+    kind: str  # "space", "time", "channel"
+    unit: str  # "micrometer"
+
+
+@dataclasses.dataclass(frozen=True)
 class Entry:
     """A node in a group: its uri is the group's, a "/" and `path`."""
 
     path: str
     kind: NodeKind
     level: int | None  # of an image: 0 is the finest
-    scale: tuple[float, ...] | None  # of a level: the size of its elements, where the store says
+    scale: tuple[float, ...] | None  # of a level: the size of its elements, if the store gives it
+    translation: tuple[float, ...] | None = None  # of a level: where the centre of element 0 lies
+    axes: tuple[Axis, ...] = ()  # of a level
+    image: int | None = None  # of a level: the image of the group that has it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,9 +128,18 @@ def array_info(uri: Any, *, files: Any = None) -> ArrayInfo:
 
 def entry_of(entry: _native.GroupEntry) -> Entry:
     has_scale = entry.has_transform == 1  # 2: it has one that is not read
+    is_level = entry.level != _native.NO_INDEX
+    axes = (_native.Axis * entry.rank).from_address(entry.axes) if entry.axes else ()
     return Entry(
-        path=(entry.path or b"").decode(errors="replace"),
+        path=text(entry.path),
         kind=NodeKind(entry.kind),
-        level=None if entry.level == _native.NO_INDEX else entry.level,
+        level=entry.level if is_level else None,
         scale=tuple(entry.scale[: entry.rank]) if has_scale else None,
+        translation=tuple(entry.translation[: entry.rank]) if has_scale else None,
+        axes=tuple(Axis(text(axis.name), text(axis.kind), text(axis.unit)) for axis in axes),
+        image=entry.image if is_level else None,
     )
+
+
+def text(given: bytes | None) -> str:
+    return (given or b"").decode(errors="replace")

@@ -53,6 +53,9 @@ class Box:
         augment: an `Augment`, what is done to the elements; None: they are cast alone.
         affine: an `Affine`, where the places lie in the array, that of a file or one of the host;
             None: aabb and step have them.
+        units, shape: in the place of aabb, the bounds of a multiscale image in physical units, and
+            how many voxels they are to have: see `Image.box`. The store is looked at, each time;
+            `wavetrain.image(uri)` makes any number of boxes from one look.
 
     An axis that is a slice with a step is read as numpy reads it, and open ends are those of a
     zarr.Array. Numbers below 0 are outside of the array, as everywhere here, not near its end.
@@ -90,10 +93,14 @@ class Box:
         array: Any = None,
         augment: Augment | None = None,
         affine: Affine | None = None,
+        units: Any = None,
+        shape: Any = None,
         **others: NoReturn,
     ) -> None:
         if more or others:
             raise refusal("Box", Box.__init__, BOX, (uri, aabb, field, *more), others)
+        if units is not None or shape is not None:
+            uri, aabb = in_units(uri, aabb, array, units, shape)
         keep = object.__setattr__
         # Of an array in a store the ends are known; what else has a uri has none.
         ends: Any = ()
@@ -218,6 +225,16 @@ class Sample:
     def __repr__(self) -> str:
         made = f"boxes={self.boxes!r}" if self.boxes else f"uri={self.uri!r}, aabb={self.aabb!r}"
         return f"Sample({made}, tag={self.tag!r})"
+
+
+def in_units(uri: Any, aabb: Any, array: Any, units: Any, shape: Any) -> tuple[str, Any]:
+    """The level and the voxels of a box in physical units."""
+    from wavetrain._image import image
+
+    if units is None or aabb is not None or array is not None:
+        raise TypeError("units go with a uri and shape, in the place of aabb: Box(uri, units=..)")
+    made = image(uri).box(units, shape)
+    return made.uri, made.aabb
 
 
 def whole_box(array: Fed, field: str | int) -> Box:

@@ -37,13 +37,16 @@ pub fn unstripped(folder: &Path) -> PathBuf {
 
 /// A script of tools/ with the settings that all tests share, so that cargo builds once.
 pub fn script(name: &str) -> Command {
-    script_of(&header::root(), name)
+    let mut command = Command::new(header::root().join("tools").join(name));
+    command.env("CC", "gcc").env("CARGO_TARGET_DIR", build_folder());
+    command
 }
 
-/// The same of a copy of the tree.
-pub fn script_of(tree: &Path, name: &str) -> Command {
-    let mut command = Command::new(tree.join("tools").join(name));
-    command.env("CC", "gcc").env("CARGO_TARGET_DIR", build_folder());
+/// The same of the copy of the tree, in a build folder of its own: the names of its files are in
+/// cargo's flags, and cargo builds all anew where those change.
+pub fn script_of_the_copy(name: &str) -> Command {
+    let mut command = Command::new(copy_of_the_tree().join("tools").join(name));
+    command.env("CC", "gcc").env("CARGO_TARGET_DIR", build_folder().join("elsewhere"));
     command
 }
 

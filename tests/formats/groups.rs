@@ -462,12 +462,14 @@ fn through_a_hook_attributes_say_the_same_and_folders_say_nothing() {
 #[test]
 fn a_group_that_is_not_understood_is_still_called_a_group() {
     let folder = Scratch::new();
-    let uri = write_group(&folder, "newer", json!({"ome": {"version": "0.9", "multiscales": []}}));
+    let without_axes = json!([{"datasets": []}]);
+    let ome = json!({"version": "0.5", "multiscales": without_axes});
+    let uri = write_group(&folder, "other", json!({"ome": ome}));
     let text = refusal(&u16_config(&[4, 4], 1), &uri);
     assert!(text.contains("is a group: ") && text.contains("not understood"), "{text}");
     let failure = loader::node_info(&uri, &mut scratch()).err().expect("a refusal");
-    assert_eq!(failure.status, Status::Unsupported);
-    assert!(failure.text.as_str().contains("OME-NGFF \"0.9\" is not read"), "{failure}");
+    assert_eq!(failure.status, Status::Decode);
+    assert!(failure.text.as_str().contains("member \"axes\" is missing"), "{failure}");
 }
 
 #[test]

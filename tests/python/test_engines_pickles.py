@@ -56,6 +56,7 @@ WORK = {
     "ArrayInfo": wavetrain.array_info,
     "Arrays": lambda _: Names(),
     "Augment": lambda _: wavetrain.Augment(),
+    "Axis": lambda _: wavetrain.Axis("z", "space", "micrometer"),
     "BatchInfo": None,  # of a batch, below
     "Box": lambda cube: wavetrain.Box(cube, numpy.s_[0:8, 0:8, 0:8]),
     "Column": lambda cube: wavetrain.Column([cube], numpy.zeros((1, 3), "i8"), (8, 8, 8)),
@@ -66,7 +67,9 @@ WORK = {
     "Field": lambda _: wavetrain.Field("x", (3,), "u16"),
     "Files": lambda _: Names(),
     "FsspecFiles": lambda _: wavetrain.FsspecFiles(import_module("fsspec").filesystem("file")),
+    "Image": lambda cube: wavetrain.Image(cube, (), (wavetrain.Level(cube, (8,), (1.0,), (0.0,)),)),
     "LatencyModel": lambda _: wavetrain.LatencyModel(baseline_ns=5),
+    "Level": lambda cube: wavetrain.Level(cube, (8,), (1.0,), (0.0,)),
     "Metric": lambda _: wavetrain.Metric("io", 1.0, 1.0, 2.0, 3.0, 1),
     "Sample": lambda cube: wavetrain.Sample(cube, numpy.s_[0:8, 0:8, 0:8], tag=3),
     "SourceInfo": lambda _: wavetrain.SourceInfo((4,), "u16"),

@@ -274,9 +274,8 @@ fn archive_for_the_host_alone_is_smaller_and_says_what_it_lacks() {
 #[test]
 fn archive_has_the_same_bytes_from_another_folder_and_names_no_local_path() {
     let Some(folder) = archive() else { return };
-    let elsewhere = pack::copy_of_the_tree();
     let again = cc::folder("archive-again");
-    cc::run(pack::script_of(elsewhere, "archive.sh").arg(&again));
+    cc::run(pack::script_of_the_copy("archive.sh").arg(&again));
     let bytes = std::fs::read(folder.join("libwavetrain.a")).unwrap();
     assert!(bytes == std::fs::read(again.join("libwavetrain.a")).unwrap());
     for path in [env!("CARGO_MANIFEST_DIR"), env!("CARGO_TARGET_TMPDIR"), "/.cargo/", "/.rustup/"] {

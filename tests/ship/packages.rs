@@ -476,10 +476,9 @@ fn the_source_package_builds_without_network_and_without_cargos_home() {
 #[test]
 fn packages_have_the_same_bytes_from_another_folder() {
     let Some(Packages { binary, source, .. }) = packages() else { return };
-    let tree = pack::copy_of_the_tree();
     let again = cc::folder("packages-again");
     // The wheel is another test's: cargo would build the tool again.
-    let mut script = dist(pack::script_of(tree, "dist.sh"), &again);
+    let mut script = dist(pack::script_of_the_copy("dist.sh"), &again);
     show(script.env("ONLY", "binary source"));
     for package in [binary, source] {
         let other = fs::read(again.join(package.file_name().unwrap())).unwrap();
