@@ -86,6 +86,11 @@ pub fn build_folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().to_path_buf()
 }
 
+/// Where cargo builds archives of other flags: it would build that of all tests again after each.
+pub fn build_folder_of_flags() -> PathBuf {
+    build_folder().join("other-flags")
+}
+
 /// Symbols of the archive in a folder that are not local: (section or "UND", name).
 pub fn symbols(folder: &Path) -> Vec<(String, String)> {
     symbols_of(&folder.join("libwavetrain.a"), "-sW")

@@ -261,8 +261,7 @@ fn archive_is_small() {
 fn archive_for_the_host_alone_is_smaller_and_says_what_it_lacks() {
     let Some(_) = archive() else { return };
     let folder = cc::folder("archive-host-only");
-    // In a build folder of its own: cargo would build the archive of other tests again after it.
-    let target = pack::build_folder().join("host-only");
+    let target = pack::build_folder_of_flags();
     let mut script = pack::script("archive.sh");
     cc::run(script.arg(&folder).env("HOST_ONLY", "1").env("CARGO_TARGET_DIR", target));
     let bytes = archive_bytes(&folder);

@@ -3,10 +3,8 @@
 //! tools/panics.sh finds the calls; tests/data/panics.txt holds a line per module. A machine
 //! without gcc or binutils skips, and says so.
 
-use crate::common::cc;
+use crate::common::{cc, header, pack};
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Command;
 
 /// What is compiled in beside the library, and has lines too.
 const CRATES: [&str; 2] = ["core", "arrayvec"];
@@ -16,9 +14,8 @@ fn calls() -> Option<BTreeMap<String, BTreeMap<String, u64>>> {
     for tool in ["gcc", "ld", "ar", "readelf", "objcopy", "objdump", "addr2line"] {
         cc::find(tool, &[tool])?;
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/panics.sh");
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let text = cc::run(Command::new(script).env("CC", "gcc").env("CARGO_TARGET_DIR", target));
+    let mut script = pack::script("panics.sh");
+    let text = cc::run(script.env("CARGO_TARGET_DIR", pack::build_folder_of_flags()));
     let mut calls: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
     for line in text.lines() {
         let words: Vec<&str> = line.split(' ').collect();
@@ -65,7 +62,7 @@ fn every_module_that_can_panic_names_the_invariant_that_keeps_data_from_it() {
 
 #[test]
 fn no_invariant_is_left_of_a_module_that_is_gone() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let root = header::root().join("src");
     for module in invariants().into_keys() {
         let path = root.join(module.replace("::", "/"));
         let is_there = path.with_extension("rs").exists() || path.join("mod.rs").exists();
