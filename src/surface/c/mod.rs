@@ -19,7 +19,9 @@ pub mod table;
 pub mod tensors;
 pub mod trace;
 
-use crate::base::abi::{ArrayInfo, BatchInfo, Blank, Error, FilesHook, Memory, Sample, Stats};
+use crate::base::abi::{
+    ArrayInfo, BatchInfo, Blank, Error, FilesHook, Memory, Sample, SourceHook, Stats, StoreHook,
+};
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Failure, Status, Why, with_why};
 use crate::cuda::{Event, Stream};
@@ -486,7 +488,38 @@ pub unsafe extern "C" fn wavetrain_array_info(
             let mut value = ArrayInfo::EMPTY;
             // Who does not know of entries would take a group for an array of rank 0.
             let knows_groups = struct_size(info) >= GROUP_INFO_BYTES;
-            fill_node(uri, &files, (scratch, knows_groups), &mut value, why)?;
+            let hooks = (&files, &StoreHook::NONE, SourceHook::NONE);
+            fill_node(uri, hooks, (scratch, knows_groups), &mut value, why)?;
+            write_struct(info, &value, "info", why)
+        })
+    }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are NULL or as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wavetrain_node_info(
+    uri: *const c_char,
+    config: *const Config,
+    scratch: *mut c_void,
+    scratch_bytes: usize,
+    info: *mut ArrayInfo,
+    error: *mut Error,
+) -> i32 {
+    // SAFETY: as the header says of each pointer.
+    unsafe {
+        answer(error, |why| {
+            let uri = uri_from_c(uri, why)?;
+            let read = read_config(config, why);
+            let config = read.as_ref().map_err(|status| *status)?;
+            check_files(&config.files, why)?;
+            let scratch = scratch_from_c(scratch, scratch_bytes, why)?;
+            let mut value = ArrayInfo::EMPTY;
+            let hooks = (&config.files, &config.store, config.source);
+            let knows_groups = struct_size(info) >= GROUP_INFO_BYTES;
+            fill_node(uri, hooks, (scratch, knows_groups), &mut value, why)?;
             write_struct(info, &value, "info", why)
         })
     }
