@@ -80,6 +80,7 @@ from wavetrain._node import attach as attach
 from wavetrain._node import serve as serve
 from wavetrain._pipeline import Pipeline
 from wavetrain._reader import Reader, reader
+from wavetrain._remote import remote
 from wavetrain._sample import Box, Sample
 from wavetrain._statistics import Statistics
 from wavetrain._statistics import statistics as statistics
@@ -159,6 +160,7 @@ __all__ = [
     "array_info",
     "attach",
     "reader",
+    "remote",
     "serve",
     "set_log_level",
     "set_log_quiet",

@@ -49,8 +49,8 @@ def version_text(version: int) -> str:
 
 # Words of wavetrain.h in the texts of the library, and what a program in Python writes.
 SPELLED = {
-    "answer for its files in config.files": "give files=wavetrain.store(..) or "
-    "wavetrain.fsspec(..)",
+    "answer for its files in config.files": "pip install wavetrain-remote for s3, gs, az and http, "
+    "or give files=wavetrain.store(..) or wavetrain.fsspec(..)",
     "only config.source has such arrays, and it is not set": "only Config(source=..) has such "
     "arrays, and it is not set: give it",
     "backend = host": "Config(backend='host')",
