@@ -7,6 +7,7 @@ package wavetrain-remote. Without that package nothing here finds a store, and e
 
 from __future__ import annotations
 
+import atexit
 import collections
 import ctypes
 import functools
@@ -28,10 +29,23 @@ LOGGER = logging.getLogger("wavetrain.remote")
 SCHEME = re.compile(r"(raw:)?(zip:|(s3a?|gs|az|abfss?|https?)://)")
 # A path that leads into an archive on disk, or is one.
 ARCHIVE = re.compile(r"(?:file://)?(.*?\.zip)(?:/|$)")
+# Words of the library for a failure of a hook.
+HOOKED = ("the files hook reports a failure", "another version")
 CLIENTS_KEPT = 8  # that no loader uses
 LOCK = threading.Lock()
 CLIENTS: collections.OrderedDict[Any, Any] = collections.OrderedDict()
 NS = 1_000_000_000
+
+
+def begin_forked() -> None:
+    """A forked process has clients of its own; its parent may have been in the lock."""
+    global LOCK
+    LOCK = threading.Lock()
+
+
+os.register_at_fork(after_in_child=begin_forked)
+# It runs after the function of _pipeline that closes loaders, which is registered later.
+atexit.register(CLIENTS.clear)
 
 
 def is_far(uri: str) -> bool:
@@ -65,7 +79,8 @@ class RemoteCauses(Causes):
         self.client = client
 
     def of(self, failure: WavetrainError) -> BaseException | None:
-        text = self.client.last_error() if isinstance(failure, StorageError) else ""
+        is_own = isinstance(failure, StorageError) and any(each in str(failure) for each in HOOKED)
+        text = self.client.last_error() if is_own else ""
         return RemoteFailure(text) if text else None
 
 

@@ -186,7 +186,8 @@ mod with_the_feature {
         let error = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{error}");
         assert!(error.contains("127.0.0.1:9") && !error.contains("the files hook"), "{error}");
-        let output = servers.tool(&["inspect", "s3://bucket/a", "--store-option", "colour=crimson"]);
+        let output =
+            servers.tool(&["inspect", "s3://bucket/a", "--store-option", "colour=crimson"]);
         let error = text(&output.stderr);
         assert!(error.contains("colour") && !error.contains("crimson"), "{error}");
     }

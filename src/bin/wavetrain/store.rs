@@ -14,7 +14,7 @@ pub use remote::{Access, HELP, explained};
 use crate::fault::{Outcome, failure_text};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
-use wavetrain::abi::ArrayInfo;
+use wavetrain::abi::{ArrayInfo, Memory};
 use wavetrain::config::Config;
 use wavetrain::loader::{self, Failure, Node};
 
@@ -87,6 +87,11 @@ pub fn read(name: &str, bytes_max: usize) -> Result<Option<Vec<u8>>, String> {
 pub fn children(name: &str) -> Result<Vec<String>, String> {
     hooked(&Config::DEFAULT, &[name]).map_err(|failure| failure_text(&failure))?;
     remote::children(name)
+}
+
+/// The memory bill of a loader with the hooks that uris needed so far.
+pub fn memory_need(config: &Config) -> Result<Memory, Failure> {
+    loader::memory_need(&config_of(config)?)
 }
 
 /// Raises the caps of `config` to what the arrays need: see [`loader::config_fit`].
