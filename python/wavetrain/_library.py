@@ -55,6 +55,7 @@ SPELLED = {
     "arrays, and it is not set: give it",
     "backend = host": "Config(backend='host')",
     "config_fit: ": "fit: ",
+    "node_info: ": "array_info: ",
     "attach_timeout_ns": "attach_timeout_s",
     "set on_consumer_lost to skip": "give serve(.., on_lost='skip')",
 }
