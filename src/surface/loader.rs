@@ -1,4 +1,5 @@
-//! The Rust surface: a [`Loader`] that opens, pushes, pops and closes.
+//! The Rust surface: a [`Loader`] that opens, pushes, pops and closes. Over 500 lines, because every
+//! call of it stands here with its contract.
 //!
 //! In: a config and requests. Out: batches that give their slot back when dropped. The same
 //! instances and tokens as the C surface, whose contract is in include/wavetrain.h.
