@@ -71,7 +71,7 @@ fn rust_layouts() -> [Layout; 30] {
 }
 
 /// Constants whose names the header makes from the Rust name by a prefix.
-const CONSTANTS: [(&str, i64); 100] = [
+const CONSTANTS: [(&str, i64); 101] = [
     ("BOX_MEMORY", BOX_MEMORY as i64),
     ("BOX_VALUE", BOX_VALUE as i64),
     ("BOX_URI", BOX_URI as i64),
