@@ -76,7 +76,8 @@ def serve(folder: Path, latency_ms: float) -> None:
 
     Late.folder, Late.requests = folder, Counter()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Late)
-    server.daemon_threads, server.request_queue_size = True, 1024
+    server.daemon_threads = True
+    server.handle_error = lambda *_: None  # readers end before the last answer
     print(f"http://127.0.0.1:{server.server_address[1]}", flush=True)
     server.serve_forever()
 

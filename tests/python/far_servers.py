@@ -85,6 +85,7 @@ class Web:
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self.handler)
         self.server.daemon_threads = True
         self.server.block_on_close = False
+        self.server.handle_error = lambda *_: None  # clients end before the last answer
         self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
         self.thread.start()
         self.address = f"http://127.0.0.1:{self.server.server_address[1]}"
