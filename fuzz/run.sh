@@ -5,6 +5,9 @@
 #   fuzz/run.sh smoke                  a few seconds each, and the canary must be found: for .ci/run
 #   fuzz/run.sh seeds TARGET|all       adds at most SEEDS_MAX of what was found to fuzz/seeds
 #
+# The targets of remote/fuzz, a workspace of its own, are remote_archive and remote_name. All and smoke
+# leave them out, because they build 130 crates: name them, or `remote` for both.
+#
 # Options before the words: -s none (no AddressSanitizer: faster, for long runs), -jobs N (N
 # processes per target), -nice (idle priority). Environment: CORPUS, where inputs are kept
 # (fuzz/corpus, which git ignores); CARGO_TARGET_DIR.
@@ -38,6 +41,8 @@ triple=$(rustc -vV | sed -n 's/^host: //p')
 folder=${CARGO_TARGET_DIR:-$PWD/fuzz/target}/fuzz-$sanitizer
 logs=$folder/logs
 
+remote_targets() { sed -n 's/^name = "\(.*\)"$/remote_\1/p' remote/fuzz/Cargo.toml | grep -vx remote_wavetrain-remote-fuzz; }
+
 all_targets() { sed -n 's/^name = "\(.*\)"$/\1/p' fuzz/Cargo.toml | grep -vx -e wavetrain-fuzz -e canary; }
 
 missing() {
@@ -50,7 +55,10 @@ missing() {
 
 # Without cfg(fuzzing), which any crate may look at: what is fuzzed is what ships.
 build() {
-  cargo +nightly fuzz build --no-cfg-fuzzing -s "$sanitizer" --target-dir "$folder" "$1" \
+  local more=(--no-cfg-fuzzing)
+  # The companion's crate shows what is fuzzed under that cfg alone.
+  [[ $1 == remote_* ]] && more=(--fuzz-dir remote/fuzz)
+  cargo +nightly fuzz build "${more[@]}" -s "$sanitizer" --target-dir "$folder" "${1#remote_}" \
     > "$logs/$1.build" 2>&1 ||
     { cat "$logs/$1.build" >&2; exit 1; }
 }
@@ -79,7 +87,7 @@ round() {
   local existing=()
   for seed in "${seeds[@]}"; do [[ -d $seed ]] && existing+=("$seed"); done
   case $target in group | json | ngff | selection | zarr*_metadata) existing+=(-dict=fuzz/json.dict) ;; esac
-  "${priority[@]}" "$folder/$triple/release/$target" "$CORPUS/$target" "${existing[@]}" \
+  "${priority[@]}" "$folder/$triple/release/${target#remote_}" "$CORPUS/$target" "${existing[@]}" \
     -max_total_time="$seconds" -max_len="$(length_max "$target")" -len_control=0 -timeout=20 \
     -rss_limit_mb=3072 -artifact_prefix="fuzz/artifacts/$target/" -print_final_stats=1 "$@"
 }
@@ -170,7 +178,7 @@ case $word in
       # A fuzzer that runs meanwhile takes files away, so a copy is looked at.
       cp "$CORPUS/$target"/* "$found/" 2> /dev/null || true
       # Inputs that cover every edge that was found; where they are too many, the longest of them.
-      "$folder/$triple/release/$target" -set_cover_merge=1 -use_counters=0 -use_value_profile=0 \
+      "$folder/$triple/release/${target#remote_}" -set_cover_merge=1 -use_counters=0 -use_value_profile=0 \
         -max_len="$(length_max "$target")" "$small" "fuzz/seeds/$target" "$found" > "$logs/$target.merge" 2>&1
       count=$(ls -A "fuzz/seeds/$target" | wc -l)
       for name in $(ls -S "$small"); do
@@ -190,7 +198,11 @@ case $word in
     canary
     ;;
   *)
-    [[ $word == all ]] && targets=$(all_targets) || targets=$word
+    case $word in
+      all) targets=$(all_targets) ;;
+      remote) targets=$(remote_targets) ;;
+      *) targets=$word ;;
+    esac
     for target in $targets; do build "$target"; done
     header
     status=0

@@ -1069,6 +1069,7 @@ enum {
     WAVETRAIN_FILE_ABSENT = -1,
     WAVETRAIN_FILE_FAILED = -2,
     WAVETRAIN_FILE_CHANGED = -3, /* it is of another version than is asked for (store) */
+    WAVETRAIN_FILE_UNLISTED = -4, /* nothing is listed there (store.list) */
     WAVETRAIN_FILE_FORCE32 = 0x7FFFFFFF
 };
 
@@ -1179,7 +1180,11 @@ typedef struct wavetrain_store_hook {
      * `child` is the last part of a name, UTF-8 up to its NUL, borrowed until found returns; one
      * that is empty, has a '/', is not UTF-8, or makes a uri of more than 4,095 bytes is
      * WAVETRAIN_IO with its name. is_folder: 0 if nothing lies below it. Found is to be called by
-     * the thread that list was called on, before list returns; any other call does nothing. */
+     * the thread that list was called on, before list returns; any other call does nothing.
+     * WAVETRAIN_FILE_UNLISTED, before any call of found, is for a store that lists nothing, as a
+     * plain web server: numbered .npy files that a uri with a star names are asked for by name,
+     * one after the other, until one and the next 8 are absent; those that are added later are
+     * not seen before wavetrain_forget. */
     int64_t (*list)(void *user, const char *name,
                     void (*found)(void *context, const char *child, int is_folder), void *context);
     /* Bytes between two chunks of a file that are read with them, below 4 GiB; more than an eighth
@@ -1920,6 +1925,14 @@ wavetrain_status wavetrain_last_error(wavetrain_loader loader, wavetrain_error *
 wavetrain_status wavetrain_array_info(const char *uri, const wavetrain_files_hook *files,
                                       void *scratch, size_t scratch_bytes,
                                       wavetrain_array_view *info, wavetrain_error *error);
+
+/* As array_info, read through the hooks of *config: files, store and source; its other members are
+ * not looked at. store.list finds numbered .npy files, and the nodes of a group that has no list of
+ * its own. Statuses, scratch and info as in array_info; INVALID too for a files hook with one of
+ * size and read alone. */
+wavetrain_status wavetrain_node_info(const char *uri, const wavetrain_config *config,
+                                     void *scratch, size_t scratch_bytes,
+                                     wavetrain_array_view *info, wavetrain_error *error);
 
 #ifdef __cplusplus
 }

@@ -1327,6 +1327,11 @@ inline status array_info(const char *uri, array_view &out, span<unsigned char> r
                          const wavetrain_files_hook *files = nullptr) noexcept {
     return wavetrain_array_info(uri, files, room.data(), room.size(), &out, why);
 }
+/* wavetrain_node_info: the same, through the hooks of a config. */
+inline status node_info(const char *uri, const wavetrain_config &hooks, array_view &out,
+                        span<unsigned char> room, error *why = nullptr) noexcept {
+    return wavetrain_node_info(uri, &hooks, room.data(), room.size(), &out, why);
+}
 inline span<const wavetrain_group_entry> entries(const array_view &of) noexcept {
     return { of.entries, of.entry_count };
 }

@@ -33,7 +33,8 @@ home=${CARGO_HOME:-${HOME:-/}/.cargo}
 separator=$(printf '\037')
 CARGO_ENCODED_RUSTFLAGS="--remap-path-prefix=$home=cargo$separator--remap-path-prefix=$root=remote"
 export CARGO_ENCODED_RUSTFLAGS
-(cd "$root" && "$cargo" build --quiet --locked --release --target-dir "$target") ||
+(cd "$root" && "$cargo" rustc --quiet --locked --release --lib --crate-type staticlib \
+    --target-dir "$target") ||
     fail "cargo could not build the library"
 
 raw=$target/release/libwavetrain_remote.a

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""wheel.py TREE OUT_DIR: packs a folder as a wheel, for tools/dist.sh.
+"""wheel.py TREE OUT_DIR [ROOT]: packs a folder as a wheel, for tools/dist.sh and remote/wheel.sh.
 
 In: TREE with what pip is to install, laid out as in the wheel (wavetrain/, wavetrain-VERSION.data/,
 and of wavetrain-VERSION.dist-info/ the folders licenses/ and sboms/); Cargo.toml and
-python/README.md beside this script's folder; SOURCE_DATE_EPOCH; READELF may name another readelf.
+python/README.md in ROOT, which is the folder above this script's where it is not given;
+SOURCE_DATE_EPOCH; READELF may name another readelf.
 Out: OUT_DIR/wavetrain-VERSION-py3-none-manylinux_X_Y_MACHINE.whl. X.Y is the newest version of
 glibc that a file of TREE asks for, as its ELF tables tell; a file that needs more than glibc is an
 error. The bytes depend on those of TREE, the date and the zlib that packs.
@@ -25,7 +26,7 @@ LIBRARIES = re.compile(r"(libc|libpthread|libdl|libm|librt|libgcc_s|ld-linux.*)\
 
 METADATA = """\
 Metadata-Version: 2.4
-Name: wavetrain
+Name: {name}
 Version: {version}
 Summary: {summary}
 Keywords: {keywords}
@@ -79,10 +80,12 @@ def metadata(root, info):
     """The text of METADATA, of what Cargo.toml and the bill of materials tell."""
     manifest = (root / "Cargo.toml").read_text(encoding="utf-8")
     bill = json.loads(next((info / "sboms").glob("*.json")).read_text(encoding="utf-8"))
-    ours = next(package for package in bill["packages"] if package["name"] == "wavetrain")
+    own = re.search('^name = "(.*)"$', manifest, re.MULTILINE)[1]
+    ours = next(package for package in bill["packages"] if package["name"] == own)
     files = sorted(file.name for file in (info / "licenses").iterdir())
     keywords = re.search("^keywords = (.*)$", manifest, re.MULTILINE)[1]
     text = METADATA.format(
+        name=own,
         version=ours["versionInfo"],
         summary=re.search('^description = "(.*)"$', manifest, re.MULTILINE)[1],
         keywords=",".join(re.findall('"(.*?)"', keywords)),
@@ -98,7 +101,8 @@ def metadata(root, info):
 
 def main():
     tree, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-    root = pathlib.Path(__file__).resolve().parent.parent
+    root = pathlib.Path(sys.argv[3] if len(sys.argv) > 3 else __file__).resolve()
+    root = root if len(sys.argv) > 3 else root.parent.parent
     info = next(tree.glob("*.dist-info"))
     distribution = info.name[: -len(".dist-info")]
 

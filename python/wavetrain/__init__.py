@@ -82,6 +82,7 @@ from wavetrain._node import attach as attach
 from wavetrain._node import serve as serve
 from wavetrain._pipeline import Pipeline
 from wavetrain._reader import Reader, reader
+from wavetrain._remote import remote
 from wavetrain._sample import Box, Sample
 from wavetrain._statistics import Statistics
 from wavetrain._statistics import statistics as statistics
@@ -165,6 +166,7 @@ __all__ = [
     "attach",
     "image",
     "reader",
+    "remote",
     "serve",
     "set_log_level",
     "set_log_quiet",

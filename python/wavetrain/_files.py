@@ -216,8 +216,10 @@ class Hook:
             callback(_native.FilesHook_read_async, self.read_async, failed),
         )
 
-    def fill(self, hook: _native.FilesHook) -> None:
+    def fill(self, native: _native.Config) -> None:
+        hook = native.files
         hook.size, hook.read, hook.read_async = self.calls
+        native.store.retries_itself = self.retries_itself
 
     def close(self) -> None:
         self.pool.shutdown()

@@ -10,11 +10,10 @@ from typing import Any
 from wavetrain import _native
 from wavetrain._causes import explained
 from wavetrain._config import Dtype
-from wavetrain._files import Hook
 from wavetrain._interrupts import Kept
-from wavetrain._library import call
+from wavetrain._library import call, library
 from wavetrain._sample import uri_of
-from wavetrain._stores import files_for
+from wavetrain._stores import files_for, hook_of
 from wavetrain._words import READ, told
 
 
@@ -89,16 +88,17 @@ def array_info(uri: Any, *, files: Any = None) -> ArrayInfo:
     files = files_for(files, [path])
     scratch = ctypes.create_string_buffer(_native.SCRATCH_BYTES)
     view = _native.ArrayView(struct_size=ctypes.sizeof(_native.ArrayView))
-    hook = None if files is None else Hook(files, 1)
-    native = _native.FilesHook(struct_size=ctypes.sizeof(_native.FilesHook))
+    hook = None if files is None else hook_of(files, 1)
+    native = _native.Config()
+    library().wavetrain_config_default(ctypes.byref(native), ctypes.sizeof(native))
     try:
         if hook is not None:
             hook.fill(native)
         with explained(*([hook.causes] if hook else [])), Kept():
             call(
-                "array_info",
+                "node_info",
                 path.encode(),
-                None if hook is None else ctypes.byref(native),
+                ctypes.byref(native),
                 scratch,
                 len(scratch),
                 ctypes.byref(view),

@@ -49,12 +49,13 @@ def version_text(version: int) -> str:
 
 # Words of wavetrain.h in the texts of the library, and what a program in Python writes.
 SPELLED = {
-    "answer for its files in config.files": "give files=wavetrain.store(..) or "
-    "wavetrain.fsspec(..)",
+    "answer for its files in config.files": "pip install wavetrain-remote for s3, gs, az and http, "
+    "or give files=wavetrain.store(..) or wavetrain.fsspec(..)",
     "only config.source has such arrays, and it is not set": "only Config(source=..) has such "
     "arrays, and it is not set: give it",
     "backend = host": "Config(backend='host')",
     "config_fit: ": "fit: ",
+    "node_info: ": "array_info: ",
     "attach_timeout_ns": "attach_timeout_s",
     "set on_consumer_lost to skip": "give serve(.., on_lost='skip')",
 }

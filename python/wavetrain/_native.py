@@ -141,6 +141,7 @@ PACKING_UNKNOWN = 16
 FILE_ABSENT = -1
 FILE_FAILED = -2
 FILE_CHANGED = -3
+FILE_UNLISTED = -4
 BACKEND_AUTO = 0
 BACKEND_HOST = 1
 BACKEND_CUDA = 2
@@ -1480,6 +1481,7 @@ FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("wavetrain_trace", c_int32, [c_uint64, c_void_p, c_size_t, c_size_t, c_void_p]),
     ("wavetrain_last_error", c_int32, [c_uint64, c_void_p]),
     ("wavetrain_array_info", c_int32, [c_char_p, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
+    ("wavetrain_node_info", c_int32, [c_char_p, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
     ("wavetrain_epoch_begin", c_int32, [c_void_p, c_void_p, c_uint64, c_uint64, c_uint32]),
     ("wavetrain_epoch_depends_on", c_int32, [c_void_p, c_void_p, c_uint64]),
     ("wavetrain_epoch_look", c_int32, [c_void_p, c_void_p, c_void_p]),

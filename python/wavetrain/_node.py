@@ -222,8 +222,8 @@ class Owner(Pipeline):
             return
         self._drop_pulled()
         raise ValueError(
-            "samples are in a store that only zarr-python reads, and the pipeline is shared "
-            "already: give serve(.., fit=[array]), or files=wavetrain.store(..)"
+            "samples are in a store that needs files, and the pipeline is shared already: give "
+            "serve(.., fit=[array]), or files=wavetrain.store(..) or wavetrain.remote(..)"
         )
 
 

@@ -27,14 +27,13 @@ from wavetrain._causes import Causes, explained
 from wavetrain._config import Backend, Config, to_native
 from wavetrain._errors import EndOfStream, ShutdownError, Unsupported, WavetrainError
 from wavetrain._fed import target
-from wavetrain._files import Hook
 from wavetrain._interrupts import Kept
 from wavetrain._library import call, call_on, failure, last_failure, library, new_error
 from wavetrain._loans import Loans
 from wavetrain._owned import Opened, Owned
 from wavetrain._sample import Sample, Served, uri_of
 from wavetrain._stats import Stats, read_stats
-from wavetrain._stores import files_and_uris, files_for
+from wavetrain._stores import files_and_uris, files_for, hook_of
 from wavetrain._table import Column, Table, Tables, table_of
 from wavetrain._trace import write_trace
 from wavetrain._window import Window
@@ -515,15 +514,14 @@ class Loader(Owned):
         native.device = device_of(config)
         native.n_readers = config.n_readers if reads else 0
         native.log_level, native.log.log = _log.least(), _log.HOOK
-        self.hook = None if files is None else Hook(files, 2 * config.n_io_threads)
+        self.hook = None if files is None else hook_of(files, 2 * config.n_io_threads)
         self.arrays = None if config.source is None else ArraysHook(config.source)
         self.causes: list[Causes] = []
         if self.memory is not None:
             self.memory.fill(native)
         try:
             if self.hook is not None:
-                self.hook.fill(native.files)
-                native.store.retries_itself = self.hook.retries_itself
+                self.hook.fill(native)
                 self.causes.append(self.hook.causes)
             if self.arrays is not None:
                 self.arrays.fill(native.source)

@@ -38,7 +38,7 @@ from wavetrain._owned import Owned
 from wavetrain._pipeline import CLOSE_S, Loader
 from wavetrain._sample import Box, Served, root_of, uri_of
 from wavetrain._stats import Stats, read_stats
-from wavetrain._stores import store, uris_of
+from wavetrain._stores import files_for, needs_files, store, uris_of
 from wavetrain._table import Fields
 from wavetrain._window import BOX_BYTES, FORMATS, PLACED, PLACED_AT, ZEROS
 from wavetrain._words import READ, refusal
@@ -103,9 +103,11 @@ class Reader(Owned):
         self._fields = Fields(numbers, dtypes, [0] * len(dtypes))
         self._config = config
         self._files, uris = files, uris_of(fit)
-        self._fit = [uri for uri in uris if files is not None or not isinstance(uri, Served)]
+        self._fit = [uri for uri in uris if files is not None or not needs_files(uri)]
         self._lock, self._known = threading.Lock(), dict[str, Known]()
-        self._of_stores = dict[str, Reader]()  # by the root of a store that zarr-python reads
+        self._of_stores = dict[
+            Any, Reader
+        ]()  # by the root of a store, or the way to stores far away
         self._changes = 0  # versions of files that had changed when types were asked for
         self._local, self._process = threading.local(), os.getpid()
         self._open = Loader(config, self._files, self._fit, reads=True)
@@ -179,13 +181,17 @@ class Reader(Owned):
 
     def _reader_of(self, uri: str) -> Reader | None:
         """The reader of the store that an array is in, if this one has no files."""
-        if self._files is not None or not isinstance(uri, Served):
+        if self._files is not None or not needs_files(uri):
             return None
-        root = root_of(uri.store)
+        served = uri if isinstance(uri, Served) and uri.way is None else None
+        found = files_for(None, [uri]) if served is None else store(served.store)
+        if found is None:  # the package that reads it is not installed, which the library refuses
+            return None
+        root = found if served is None else root_of(served.store)
         with self._lock:
             self._loader()  # which refuses if this one is closed
             if root not in self._of_stores:
-                self._of_stores[root] = Reader(self._config, files=store(uri.store))
+                self._of_stores[root] = Reader(self._config, files=found)
             return self._of_stores[root]
 
     def _box(
@@ -331,7 +337,7 @@ class Reader(Owned):
         name = None if uri is None else uri_of(uri)
         for other in [*self._of_stores.values()]:
             other.forget(name)
-        if self._files is None and isinstance(name, Served):
+        if self._files is None and name is not None and needs_files(name):
             return
         self._known.clear()
         call_on("forget", self._loader().handle, None if name is None else name.encode())

@@ -16,6 +16,7 @@ from wavetrain._affine import check as check_affine
 from wavetrain._augmented import Augment, check
 from wavetrain._border import I64_MAX, I64_MIN, U64_MAX, short
 from wavetrain._fed import Fed, Number, feed
+from wavetrain._remote import far_of
 from wavetrain._words import BOX, SAMPLE, refusal
 
 EMPTY: tuple[int, ...] = ()
@@ -395,10 +396,11 @@ def interval(axis: int, given: Any) -> tuple[int, int]:
 
 
 class Served(str):
-    """The uri of an array in a store that only zarr-python reads. It holds the store, in this
-    process: it is sent to others as the text alone."""
+    """The uri of an array in a store of zarr-python that is not a folder. It holds the store, in
+    this process: it is sent to others as the text alone."""
 
     store: Any
+    way: Any = None  # the Remote that reads it without zarr-python
 
     def __reduce__(self) -> Any:
         return str, (str(self),)
@@ -430,8 +432,11 @@ def uri_of(given: Any, others: str = "", name: str = "uri") -> str:
     text = _border.path(name, f"{root}{given.path}" if given.path else root.removesuffix("/"))
     if not is_store(store) or "://" not in root:
         return text
+    far = far_of(store)
+    if far is not None:
+        text = _border.path(name, f"{far[0]}/{given.path}" if given.path else far[0])
     made = Served(text)
-    made.store = store
+    made.store, made.way = store, None if far is None else far[1]
     return made
 
 

@@ -15,7 +15,8 @@ from typing import Any, cast
 
 from wavetrain._absence import doubt_of, handled, not_read
 from wavetrain._border import short
-from wavetrain._files import FsspecFiles
+from wavetrain._files import FsspecFiles, Hook
+from wavetrain._remote import Remote, RemoteHook, far_of, is_far, way_to
 from wavetrain._sample import Served, is_store, is_stored, root_of, uri_of
 
 # Stores of zarr-python that a forked process may use: as they are, or as a copy, which opens its
@@ -138,7 +139,9 @@ class StoreFiles:
     def __init__(self, store: Any, is_found: bool = False, roots: Iterable[str] = ()) -> None:
         self.store, self.is_found, self.process = store, is_found, os.getpid()
         # The name of a store in memory is another one in each process: uris have that of theirs.
-        self.roots = dict.fromkeys([root_of(store).rstrip("/"), *roots])
+        far = far_of(store)
+        own = [root_of(store).rstrip("/"), *([] if far is None else [far[0]])]
+        self.roots = dict.fromkeys([*own, *roots])
         self.files = self.files_of(store)
 
     def __repr__(self) -> str:
@@ -235,11 +238,27 @@ def files_and_uris(files: Any, fit: Any) -> tuple[Any, list[str]]:
 
 def files_for(files: Any, uris: Iterable[str]) -> Any:
     """`files`, or where those are None the store that these arrays are in: all of them, or none.
-    A path beside them might be a key of the store, too, where other data lies."""
-    served = next((uri for uri in uris if isinstance(uri, Served)), None)
-    if files is not None or served is None:
+    A path beside them might be a key of the store, too, where other data lies. Stores far away are
+    read by the package wavetrain-remote, which reads paths, too."""
+    if files is not None:
         return files
-    found = StoreFiles(served.store, is_found=True)
-    for uri in uris:
+    names = list(uris)
+    served = [uri for uri in names if isinstance(uri, Served)]
+    by_zarr = next((uri for uri in served if uri.way is None), None)
+    if by_zarr is None:
+        is_needed = bool(served) or any(is_far(uri) for uri in names)
+        return way_to([uri.way for uri in served]) if is_needed else None
+    found = StoreFiles(by_zarr.store, is_found=True)
+    for uri in names:
         found.rest_of(uri)
     return found
+
+
+def needs_files(uri: str) -> bool:
+    """Whether an array is not read as a file of this machine."""
+    return isinstance(uri, Served) or is_far(uri)
+
+
+def hook_of(files: Any, threads: int) -> Hook | RemoteHook:
+    """The hooks of one loader that read through `files`."""
+    return RemoteHook(files) if isinstance(files, Remote) else Hook(files, threads)

@@ -9,6 +9,8 @@ pub const FILE_ABSENT: i64 = -1;
 pub const FILE_FAILED: i64 = -2;
 /// WAVETRAIN_FILE_CHANGED: the file is not the version that was asked for.
 pub const FILE_CHANGED: i64 = -3;
+/// WAVETRAIN_FILE_UNLISTED: nothing is listed there.
+pub const FILE_UNLISTED: i64 = -4;
 
 /// `wavetrain_read_done`, whose address a config has.
 pub type ReadDone = unsafe extern "C" fn(loader: u64, ticket: u64, result: i64) -> i32;

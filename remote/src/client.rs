@@ -407,6 +407,8 @@ impl Shared {
         match error.kind {
             Kind::Absent => return add(&stats.absent, 1),
             Kind::Changed => add(&stats.changed, 1),
+            // The caller asks for names then.
+            Kind::Unlisted => return,
             Kind::Beyond | Kind::Failed => {}
         }
         add(&stats.failed, 1);
@@ -437,6 +439,7 @@ pub fn code_of(error: &Error) -> i64 {
     match error.kind {
         Kind::Absent => crate::abi::FILE_ABSENT,
         Kind::Changed => crate::abi::FILE_CHANGED,
+        Kind::Unlisted => crate::abi::FILE_UNLISTED,
         Kind::Beyond | Kind::Failed => crate::abi::FILE_FAILED,
     }
 }

@@ -15,6 +15,8 @@ pub enum Kind {
     Changed,
     /// The range lies beyond the end of the object.
     Beyond,
+    /// The store has no listings.
+    Unlisted,
     /// Everything else.
     Failed,
 }
@@ -51,6 +53,11 @@ impl Error {
     /// A range that lies beyond the end of the object.
     pub fn beyond(text: String) -> Self {
         Self::new(Kind::Beyond, text)
+    }
+
+    /// A folder of a store that has no listings.
+    pub fn unlisted(text: String) -> Self {
+        Self::new(Kind::Unlisted, text)
     }
 
     fn new(kind: Kind, text: impl Into<String>) -> Self {

@@ -376,7 +376,7 @@ impl Fetch {
     /// A web server lists only where it speaks WebDAV.
     fn no_listing(&self, error: &object_store::Error, shown: &str) -> Fault {
         let text = self.secrets.clean(&chain(error));
-        Fault::Final(Error::failed(format!(
+        Fault::Final(Error::unlisted(format!(
             "{shown}: folders of a web server can be listed only where it speaks WebDAV: {text}"
         )))
     }

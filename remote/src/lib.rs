@@ -43,6 +43,8 @@ mod version;
 mod zip;
 
 #[cfg(fuzzing)]
+pub use name::parse_hostile;
+#[cfg(fuzzing)]
 pub use zip::read_hostile;
 
 pub use client::{Callbacks, Client, OnError, Tail, code_of, expect_from};

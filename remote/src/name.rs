@@ -123,6 +123,21 @@ impl Name {
     }
 }
 
+/// Takes a hostile name apart, and asserts what callers trust. For the fuzz target and its replay.
+#[cfg(any(test, fuzzing))]
+pub fn parse_hostile(text: &str) {
+    let Ok(name) = Name::parse(text) else { return };
+    assert!(name.entry.as_ref().is_none_or(|entry| !entry.starts_with('/')));
+    let Place::Object(store, path) = &name.place else { return };
+    assert!(store.root.contains("://") && !store.root.ends_with("://"));
+    assert!(path.parts().all(|part| !matches!(part.as_ref(), "" | "." | "..")));
+    if store.scheme == Scheme::Http {
+        let host = name.shown.split("://").nth(1).unwrap_or("");
+        let host = host.split('/').next().unwrap_or("");
+        assert!(!host.contains('@') && !name.full().contains('?'), "{}", name.full());
+    }
+}
+
 /// The scheme of a uri; nothing for files.
 fn scheme_of(uri: &str) -> Result<Option<Scheme>> {
     let Some(at) = uri.find("://") else { return Ok(None) };
@@ -202,6 +217,21 @@ mod tests {
     fn users_and_queries_are_not_shown() {
         let name = Name::parse("https://me:secret@h/a?sig=hidden/c").unwrap();
         assert_eq!(name.full(), "https://h/a/c");
+    }
+
+    #[test]
+    fn hostile_names_keep_the_promises_of_the_fuzz_target() {
+        for text in [
+            "http://a?b?c/d",
+            "http://u@v@h/a.zip//b?x/c",
+            "https://h?x@y/z",
+            "zip:s3://b/.zip/",
+            "az://@/x",
+            "http://?/",
+            "s3://b/\u{0}",
+        ] {
+            parse_hostile(text);
+        }
     }
 
     #[test]

@@ -68,6 +68,8 @@ pub const FILE_ABSENT: i64 = -1;
 pub const FILE_FAILED: i64 = -2;
 /// The answer of a store hook for a file that is of another version than is asked for.
 pub const FILE_CHANGED: i64 = -3;
+/// The answer of `wavetrain_store_hook.list` for a folder of a store that has no listings.
+pub const FILE_UNLISTED: i64 = -4;
 /// `SampleBox::kind`: an array, by its uri.
 pub const BOX_URI: u32 = 0;
 /// `SampleBox::kind`: memory of the caller's.

@@ -10,6 +10,7 @@ use crate::base::status::{Status, Why};
 use crate::base::version::Version;
 use crate::fail;
 use crate::os::profiler;
+use crate::os::store::Fault;
 use crate::read::shown;
 use crate::source::paths::root_path;
 use crate::state::State;
@@ -41,7 +42,11 @@ pub fn look(shared: &Shared, array: ArraySlot, version: Version) -> Looked {
     let path = root_path(shared.array_uri(array), record);
     let looked = if record.is_in_parts() && !shared.metadata.row.has_folders {
         let listed = shared.metadata.list(path.as_str(), u32::MAX, &mut |_| {});
-        listed.map(|(_, version)| version)
+        match listed {
+            // Its files were asked for by name: each has a version of its own.
+            Err(Fault::Unlisted) => Ok(Version::NONE),
+            listed => listed.map(|(_, version)| version),
+        }
     } else {
         shared.metadata.stat_path(&path).map(|stat| stat.version())
     };

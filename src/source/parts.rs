@@ -11,7 +11,7 @@ use crate::fail;
 use crate::os::store::{Fault, Listing, Path};
 use crate::read::{Access, SHOWN_BYTES, shown};
 use crate::records::grid::AxisGrid;
-use crate::records::{ArrayRecord, ByteOrder, Part};
+use crate::records::{ArrayRecord, ByteOrder, PART_DIGITS_MAX, Part};
 use crate::source::files::read_npy;
 use crate::source::flat::{Numbered, Pattern, PrefixFinder, Sequence, write_numbered};
 use crate::source::look::{Look, Seen};
@@ -42,23 +42,28 @@ fn folder_failure(uri: &str, fault: Option<Fault>, why: &mut Why) -> Status {
     }
 }
 
-/// The files that a uri with a star names: lists them, and reads the header of the first.
+/// The files that a uri with a star names: lists them, or asks for them by name if the store lists
+/// nothing, and reads the header of the first.
 pub fn files(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> {
-    begin(look, Pattern::of(look.uri)?, why).transpose()
+    let pattern = Pattern::of(look.uri)?;
+    // A host without a function for listings has no numbered files.
+    look.access.store().has_listings().then(|| begin(look, pattern, why))
 }
 
-/// None: the store does not list the folder.
-fn begin(look: &mut Look<'_>, pattern: Pattern<'_>, why: &mut Why) -> Result<Option<Seen>, Status> {
+fn begin(look: &mut Look<'_>, pattern: Pattern<'_>, why: &mut Why) -> Result<Seen, Status> {
     let (access, uri) = (look.access, look.uri);
     let mut numbered = Numbered::new(pattern, look.buffer);
     let version = match access.list(pattern.folder, &mut |entry| numbered.add(entry.name)) {
         Ok((Listing::Whole, version)) => version,
-        Err(Fault::Unlisted) => return Ok(None),
+        Err(Fault::Unlisted) => {
+            ask_names(access, pattern, (uri, look.files_max), &mut numbered, why)?;
+            Version::NONE
+        }
         listed => return Err(folder_failure(uri, listed.err(), why)),
     };
     if numbered.is_short_of_bits() && !look.is_large && u64::from(look.files_max) > numbered.room()
     {
-        return Ok(Some(Seen::TooLarge));
+        return Ok(Seen::TooLarge);
     }
     let found = numbered.finish(uri, look.files_max, why);
     let Sequence { count, digits } = match found {
@@ -69,11 +74,11 @@ fn begin(look: &mut Look<'_>, pattern: Pattern<'_>, why: &mut Why) -> Result<Opt
         found => found?,
     };
     match read_part(access, (uri, digits, 0), look.chunk_bytes_max, look.buffer, why)? {
-        None if !look.is_large => Ok(Some(Seen::TooLarge)),
+        None if !look.is_large => Ok(Seen::TooLarge),
         Some(record) if record.rank > 0 => {
             look.version = Some(version);
             *look.record = ArrayRecord { part_digits: digits, ..record };
-            Ok(Some(Seen::Parts(count)))
+            Ok(Seen::Parts(count))
         }
         _ => {
             let text =
@@ -81,6 +86,53 @@ fn begin(look: &mut Look<'_>, pattern: Pattern<'_>, why: &mut Why) -> Result<Opt
             Err(fail!(why, Unsupported, "{}: {text}", Tail(uri, SHOWN_BYTES)))
         }
     }
+}
+
+/// Names that are asked for after the last file: one of them is there if a file is missing.
+const ASKED_AFTER_END: u32 = 8;
+
+/// Adds the names of files that are there, from the first on, each asked for after the one before.
+#[inline(never)] // its paths are not to stand on the stack of all that follows
+fn ask_names(
+    access: &dyn Access,
+    pattern: Pattern<'_>,
+    (uri, files_max): (&str, u32),
+    numbered: &mut Numbered<'_>,
+    why: &mut Why,
+) -> Result<(), Status> {
+    let mut is_there = |number: u32, digits: u32| {
+        let mut path = Path::new();
+        write_numbered(uri, number, digits, &mut path);
+        match access.store().stat_path(&path) {
+            Ok(_) => {
+                let name = path.as_str().rsplit('/').next().unwrap_or("");
+                numbered.add(name.as_bytes());
+                Ok(true)
+            }
+            Err(Fault::Absent) => Ok(false),
+            Err(fault) => Err(fail!(why, Io, "{}: {fault}", shown(&path))),
+        }
+    };
+    // Widths below that of the first number spell it alike.
+    let own = pattern.first.checked_ilog10().unwrap_or(0) + 1;
+    let mut digits = own;
+    while !is_there(0, digits)? {
+        digits += 1;
+        if digits > PART_DIGITS_MAX {
+            return Ok(());
+        }
+    }
+    // As many as there may be, and one that is too many.
+    let mut end = 1;
+    while end <= files_max && is_there(end, digits)? {
+        end += 1;
+    }
+    for number in end..end.saturating_add(ASKED_AFTER_END) {
+        if is_there(number, digits)? {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Whether the first files are of one array: if they are not, more room would not help. `why`

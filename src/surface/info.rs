@@ -174,16 +174,17 @@ fn fit_memory(config: &mut Config, why: &mut Why) -> Result<bool, Status> {
     Ok(true)
 }
 
-/// Fills in what lies at a uri; a group only if the caller takes groups (`knows_groups`).
+/// Fills in what lies at a uri, read through hooks; a group only if the caller takes groups
+/// (`knows_groups`).
 pub fn fill_node(
     uri: &str,
-    files: &FilesHook,
+    (files, store, source): (&FilesHook, &StoreHook, SourceHook),
     (scratch, knows_groups): (&mut [u8], bool),
     info: &mut ArrayInfo,
     why: &mut Why,
 ) -> Result<(), Status> {
     let _uncancelled = Uncancelled::enter();
-    let (store, asked) = (Store::new(&SYSTEM, *files, StoreHook::NONE), Asked(SourceHook::NONE));
+    let (store, asked) = (Store::new(&SYSTEM, *files, *store), Asked(source));
     let (mut normal, mut record) = (Uri::new(), ArrayRecord::EMPTY);
     let target = (&mut normal, &mut record);
     match read(uri, (&store, &asked), target, (scratch, knows_groups), why)? {

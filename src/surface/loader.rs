@@ -1,4 +1,5 @@
-//! The Rust surface: a [`Loader`] that opens, pushes, pops and closes.
+//! The Rust surface: a [`Loader`] that opens, pushes, pops and closes. Over 500 lines, because every
+//! call of it stands here with its contract.
 //!
 //! In: a config and requests. Out: batches that give their slot back when dropped. The same
 //! instances and tokens as the C surface, whose contract is in include/wavetrain.h.
@@ -434,12 +435,24 @@ pub fn memory_need(config: &Config) -> Result<abi::Memory, Failure> {
 /// The facts of an array. `scratch` has at least SCRATCH_BYTES bytes. A group is NOT_FOUND, and the
 /// text names what is in it: [`node_info`] describes it.
 pub fn array_info(uri: &str, scratch: &mut [u8]) -> Result<abi::ArrayInfo, Failure> {
-    node(uri, (scratch, false))
+    node(uri, &Config::DEFAULT, (scratch, false))
 }
 
-fn node(uri: &str, scratch: (&mut [u8], bool)) -> Result<abi::ArrayInfo, Failure> {
-    let mut info = abi::ArrayInfo::EMPTY;
-    with_why(|why| fill_node(uri, &abi::FilesHook::NONE, scratch, &mut info, why)).map(|()| info)
+fn node(uri: &str, config: &Config, scratch: (&mut [u8], bool)) -> Result<abi::ArrayInfo, Failure> {
+    let (mut info, hooks) = (abi::ArrayInfo::EMPTY, (&config.files, &config.store, config.source));
+    with_why(|why| fill_node(uri, hooks, scratch, &mut info, why)).map(|()| info)
+}
+
+/// Like [`array_info`], through hooks as [`node_info_trusting`].
+///
+/// # Safety
+/// As of [`Loader::open_trusting`].
+pub unsafe fn array_info_trusting(
+    uri: &str,
+    config: &Config,
+    scratch: &mut [u8],
+) -> Result<abi::ArrayInfo, Failure> {
+    node(uri, config, (scratch, false))
 }
 
 /// An array or a group.
@@ -453,9 +466,26 @@ pub enum Node<'s> {
 /// The thing at a uri. `scratch` has at least SCRATCH_BYTES bytes; the nodes of a group lie in it,
 /// so a larger one holds more.
 pub fn node_info<'s>(uri: &str, scratch: &'s mut [u8]) -> Result<Node<'s>, Failure> {
+    node_of(uri, &Config::DEFAULT, scratch)
+}
+
+/// Like [`node_info`], through the hooks of a config: `files`, `store` and `source`. Its other
+/// members are not looked at.
+///
+/// # Safety
+/// As of [`Loader::open_trusting`].
+pub unsafe fn node_info_trusting<'s>(
+    uri: &str,
+    config: &Config,
+    scratch: &'s mut [u8],
+) -> Result<Node<'s>, Failure> {
+    node_of(uri, config, scratch)
+}
+
+fn node_of<'s>(uri: &str, config: &Config, scratch: &'s mut [u8]) -> Result<Node<'s>, Failure> {
     // The view lives as long as the borrow of the block that its entries lie in.
     let borrow: PhantomData<&'s [u8]> = PhantomData;
-    node(uri, (scratch, true)).map(|info| match info.kind == NodeKind::Array as u32 {
+    node(uri, config, (scratch, true)).map(|info| match info.kind == NodeKind::Array as u32 {
         true => Node::Array(info),
         false => Node::Group(GroupView::new(info, borrow)),
     })

@@ -78,6 +78,13 @@ fn copy_the_tree() -> PathBuf {
     ] {
         cc::run(Command::new("cp").arg("-R").arg(header::root().join(part)).arg(&copy));
     }
+    // The manifest names it, and cargo looks at it, built or not.
+    let remote = copy.join("remote");
+    std::fs::create_dir(&remote).unwrap();
+    for part in ["Cargo.toml", "src"] {
+        let part = header::root().join("remote").join(part);
+        cc::run(Command::new("cp").arg("-R").arg(part).arg(&remote));
+    }
     copy
 }
 

@@ -7,8 +7,9 @@ use crate::common::synth::Meta;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use wavetrain::abi::{FILE_ABSENT, FILE_FAILED, FoundChild, StoreHook};
+use wavetrain::abi::{FILE_ABSENT, FILE_FAILED, FILE_UNLISTED, FoundChild, StoreHook};
 use wavetrain::config::Config;
+use wavetrain::loader::{Node, SCRATCH_BYTES, array_info_trusting, node_info_trusting};
 use wavetrain::records::Dtype;
 use wavetrain::status::{Failure, Status};
 
@@ -107,6 +108,56 @@ fn without_list_nothing_is_listed_and_the_texts_say_so() {
     let failure = failure_of(&config, "mem://bucket/group");
     assert!(failure.text.as_str().ends_with("(a files hook lists no folders)"), "{failure}");
     assert!(objects.take_requests().iter().all(|request| request.kind != Kind::List));
+}
+
+#[test]
+fn numbered_files_of_a_store_without_listings_are_asked_for_by_name() {
+    for (name, first) in [("part_*.npy", 0), ("part_*.npy#first=5", 5)] {
+        let objects = Objects::default();
+        put_rows(&objects, 12);
+        *objects.list_answers.lock().unwrap() = vec![FILE_UNLISTED; 64];
+        let (config, uri) = (objects.listed(rows_config()), format!("mem://bucket/rows/{name}"));
+        let loader = open(&config);
+        let jobs: Vec<Job> = (first * 2..24)
+            .map(|number| {
+                let from = i64::from(number - first * 2);
+                Job { begin: vec![from, 0], end: vec![from + 1, 4], ..row(&uri, number) }
+            })
+            .collect();
+        stream_through(&loader, &config, &jobs, 0);
+    }
+}
+
+#[test]
+fn a_hole_among_files_that_are_asked_for_by_name_is_found() {
+    let objects = Objects::default();
+    put_rows(&objects, 12);
+    objects.remove("mem://bucket/rows/part_3.npy");
+    *objects.list_answers.lock().unwrap() = vec![FILE_UNLISTED; 64];
+    let config = objects.listed(rows_config());
+    let failure = failure_of(&config, "mem://bucket/rows/part_*.npy");
+    assert_eq!(failure.status, Status::NotFound, "{failure}");
+    assert!(failure.text.as_str().contains("part_3.npy"), "{failure}");
+    let failure = failure_of(&config, "mem://bucket/rows/other_*.npy");
+    assert_eq!(failure.status, Status::NotFound, "{failure}");
+}
+
+#[test]
+fn node_info_lists_groups_and_numbered_files_through_the_hooks_of_a_config() {
+    let objects = Objects::default();
+    put_rows(&objects, 3);
+    put_group(&objects);
+    let config = objects.listed(rows_config());
+    let mut scratch = vec![0; SCRATCH_BYTES];
+    // SAFETY: the hooks are those of `objects`, which lives as long.
+    let array = unsafe { array_info_trusting("mem://bucket/rows", &config, &mut scratch) };
+    let array = array.unwrap_or_else(|failure| panic!("{failure}"));
+    assert_eq!(array.shape[..2], [6, 4]);
+    // SAFETY: as before.
+    let node = unsafe { node_info_trusting("mem://bucket/group", &config, &mut scratch) };
+    let Ok(Node::Group(group)) = node else { panic!("no group") };
+    let names: Vec<_> = group.entries().map(|entry| entry.path().to_owned()).collect();
+    assert_eq!(names, ["a", "b"]);
 }
 
 /// A group of arrays a and b, which keeps no list of its own.

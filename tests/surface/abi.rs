@@ -71,7 +71,7 @@ fn rust_layouts() -> [Layout; 30] {
 }
 
 /// Constants whose names the header makes from the Rust name by a prefix.
-const CONSTANTS: [(&str, i64); 100] = [
+const CONSTANTS: [(&str, i64); 101] = [
     ("BOX_MEMORY", BOX_MEMORY as i64),
     ("BOX_VALUE", BOX_VALUE as i64),
     ("BOX_URI", BOX_URI as i64),
@@ -123,6 +123,7 @@ const CONSTANTS: [(&str, i64); 100] = [
     ("FILE_ABSENT", FILE_ABSENT),
     ("FILE_FAILED", FILE_FAILED),
     ("FILE_CHANGED", FILE_CHANGED),
+    ("FILE_UNLISTED", FILE_UNLISTED),
     ("LOST_FAIL", LOST_FAIL as i64),
     ("LOST_SKIP", LOST_SKIP as i64),
     ("SHARE_ROUND", SHARE_ROUND as i64),

@@ -8,6 +8,7 @@ mod commands;
 mod common;
 mod digests;
 mod epoch;
+mod far;
 mod fields;
 mod groups;
 mod memory;

@@ -20,6 +20,7 @@ use crate::requests::{LineList, Requests};
 use crate::samples::{Fields, Samples};
 use crate::shared;
 use crate::staging;
+use crate::store;
 use crate::system;
 use crate::trace;
 use options::{checked, consumer, options};
@@ -27,7 +28,7 @@ use serde_json::{Value, json};
 use std::time::Instant;
 use wavetrain::abi::Stats;
 use wavetrain::config::{BACKEND_CUDA, ON_ERROR_SKIP};
-use wavetrain::loader::{self, Batch, Failure, Loader};
+use wavetrain::loader::{Batch, Failure, Loader};
 
 /// One replay of the list.
 pub struct Repeat {
@@ -87,7 +88,7 @@ fn measure<L: List>(options: &Options, list: &L, source_bytes: f64) -> Outcome<(
     let config = options.flags.config;
     let expected = options.digest_from.as_ref().map(|path| Expected::read(path, list));
     let expected = expected.transpose()?;
-    let bill = loader::memory_need(&config).map_err(|failure| Fault::library(&failure))?;
+    let bill = store::memory_need(&config).map_err(|failure| Fault::library(&failure))?;
     system::peak_rss_reset();
     let begin = Instant::now();
     let loader = feed::open(&config).map_err(|failure| Fault::library(&failure))?;

@@ -4,10 +4,10 @@ use crate::fault::{Fault, Outcome};
 use crate::feed;
 use crate::fields::{ConfigFlags, fields_help};
 use crate::report;
+use crate::store;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use wavetrain::abi::{Memory, MemoryLine};
-use wavetrain::loader;
 
 const HELP: &str = "\
 Prints the memory that an instance of a config takes at open, line by line.
@@ -56,7 +56,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
         let uris: Vec<&str> = uris.iter().map(String::as_str).collect();
         feed::fit(&mut flags.config, &uris).map_err(|failure| Fault::library(&failure))?;
     }
-    let bill = loader::memory_need(&flags.config).map_err(|failure| Fault::library(&failure))?;
+    let bill = store::memory_need(&flags.config).map_err(|failure| Fault::library(&failure))?;
     if json { report::print_json(&bill_json(&bill)) } else { report::print(&bill_table(&bill)) }
 }
 

@@ -5,7 +5,7 @@
 //! left out: zarr-python spells out what other writers leave away. The library reads the documents
 //! of the nodes themselves, so that stale metadata misleads other readers alone.
 
-use crate::nodes::{document, document_at};
+use crate::nodes::{document, document_at, has};
 use serde_json::{Map, Value};
 use std::path::{Component, Path};
 use wavetrain::read::{ATTRIBUTES_FILE_NAME, CONSOLIDATED_FILE_NAME};
@@ -15,7 +15,7 @@ const MEMBER: &str = "consolidated_metadata";
 
 /// The stale nodes of a group that has consolidated metadata, a line for each.
 pub fn stale<'a>(folder: &Path, nodes: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let is_v3 = folder.join("zarr.json").is_file();
+    let is_v3 = has(folder, "zarr.json");
     let found =
         if is_v3 { document(folder) } else { document_at(&folder.join(CONSOLIDATED_FILE_NAME)) };
     let mut whole = match found {

@@ -1,5 +1,6 @@
 //! Why a command ends early, and the exit code that goes with it.
 
+use crate::store;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -67,7 +68,7 @@ pub fn failed<T>(text: impl Into<String>) -> Outcome<T> {
 
 /// "DECODE: text", with the chunk's coordinates where the text does not give them itself.
 pub fn failure_text(failure: &Failure) -> String {
-    let text = failure.text.as_str();
+    let text = &*store::explained(failure.text.as_str());
     let chunk = List(&failure.chunk).to_string();
     if failure.chunk.is_empty() || text.contains(&chunk) {
         format!("{}: {text}", failure.status)

@@ -7,6 +7,7 @@ use crate::fault::{Fault, Outcome, failed};
 use crate::fields::ConfigFlags;
 use crate::progress::Progress;
 use crate::requests::{Extent, Requests};
+use crate::store;
 use crate::system;
 use std::borrow::Cow;
 use std::slice::from_ref;
@@ -267,7 +268,7 @@ pub fn request_of(failure: &Failure, requests: &impl List) -> Option<usize> {
 
 /// Opens a loader, with the sink that keeps texts of failing samples.
 pub fn open(config: &Config) -> Result<Loader, Failure> {
-    let mut config = *config;
+    let mut config = store::config_of(config)?;
     system::forget_texts();
     config.log = system::log_hook();
     config.log_level = config.log_level.min(SKIPPED_LEVEL);
@@ -303,7 +304,7 @@ pub fn element_types(uris: &[impl AsRef<str>]) -> Vec<Option<Known>> {
     let mut scratch = vec![0; loader::SCRATCH_BYTES];
     let progress = Progress::begin(Some(uris.len() as u64), "looking at arrays");
     let mut known = |uri: &str, is_image| {
-        let info = loader::array_info(uri, &mut scratch).ok()?;
+        let info = store::array_info(uri, &mut scratch).ok()?;
         let element = (Dtype::from_code(info.dtype)?, info.dtype_bytes);
         Some(Known { element, is_image })
     };
@@ -317,16 +318,14 @@ pub fn element_types(uris: &[impl AsRef<str>]) -> Vec<Option<Known>> {
 
 /// The extents of an array.
 pub fn extents(uri: &str) -> Outcome<Vec<u64>> {
-    let info = loader::array_info(uri, &mut vec![0; loader::SCRATCH_BYTES]);
+    let info = store::array_info(uri, &mut vec![0; loader::SCRATCH_BYTES]);
     let info = info.map_err(|failure| Fault::library(&failure))?;
     Ok(info.shape[..info.rank as usize].to_vec())
 }
 
 /// Raises the caps of `config` to what the arrays need.
 pub fn fit(config: &mut Config, uris: &[&str]) -> Result<(), Failure> {
-    let mut scratch = vec![0; loader::SCRATCH_BYTES];
-    // SAFETY: as of `open`.
-    unsafe { loader::config_fit_trusting(config, uris, &mut scratch) }
+    store::fit(config, uris, &mut vec![0; loader::SCRATCH_BYTES])
 }
 
 /// The same for those of the arrays that can be read: what is wrong with another fails its samples,

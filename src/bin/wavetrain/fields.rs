@@ -5,6 +5,7 @@
 //! Hooks and `consumer_stream` are addresses inside a process and have no flag.
 
 use crate::fault::{Outcome, usage};
+use crate::store;
 use std::ffi::{CStr, CString, OsString};
 use std::fmt::Write as _;
 use wavetrain::base::limits::RANK_MAX;
@@ -174,7 +175,7 @@ impl ConfigFlags {
         if name == "digest" && matches!(command, "check" | "crop" | "demo" | "epoch" | "stats") {
             return usage(format!("{command} shows no digests: wavetrain bench --digest does"));
         }
-        if self.take(name, parser)? {
+        if self.take(name, parser)? || store::take_flag(name, parser)? {
             return Ok(());
         }
         usage(format!("unknown flag '--{name}': wavetrain {command} --help lists them"))
@@ -252,6 +253,7 @@ pub fn fields_help_without(name: &str) -> String {
         // Writing into a String cannot fail.
         let _ = writeln!(help, "  --{:<30}{text}", field.flag());
     }
+    help.push_str(store::HELP);
     help
 }
 

@@ -6,10 +6,11 @@
 
 use crate::fault::failure_text;
 use crate::report;
+use crate::store;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use wavetrain::abi::{ArrayInfo, NO_INDEX};
-use wavetrain::loader::{self, EntryView, GroupView, Node};
+use wavetrain::loader::{EntryView, GroupView, Node};
 use wavetrain::source::zarr::NodeKind;
 
 /// Wells and nodes that the text lists; JSON has all of them.
@@ -38,12 +39,12 @@ pub fn child(uri: &str, entry: &EntryView<'_>) -> String {
 
 /// The array of a level, or why there is none.
 fn level_array(uri: &str, level: &EntryView<'_>, scratch: &mut [u8]) -> Result<ArrayInfo, String> {
-    loader::array_info(&child(uri, level), scratch).map_err(|failure| failure_text(&failure))
+    store::array_info(&child(uri, level), scratch).map_err(|failure| failure_text(&failure))
 }
 
 /// The fields of a well, or why it is none.
 fn well_fields(uri: &str, well: &EntryView<'_>, scratch: &mut [u8]) -> Result<Vec<String>, String> {
-    match loader::node_info(&child(uri, well), scratch) {
+    match store::node_info(&child(uri, well), scratch) {
         Ok(Node::Group(group)) => {
             let fields = group.entries().filter(|entry| entry.kind() == NodeKind::Image);
             Ok(fields.map(|entry| entry.path().to_owned()).collect())

@@ -10,6 +10,7 @@ use crate::groups;
 use crate::nodes::{Below, document, document_at, folder, is_group};
 use crate::progress::Progress;
 use crate::report;
+use crate::store;
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -40,10 +41,16 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     let mut uris: Vec<String> = Vec::new();
     while let Some(argument) = parser.next()? {
         match argument {
-            Short('h') | Long("help") => return report::print(HELP),
+            Short('h') | Long("help") => {
+                return report::print(&format!("{HELP}{}", store::HELP));
+            }
             Long("json") => json = true,
             Value(value) => uris.push(value.to_string_lossy().into_owned()),
             Long(name) => {
+                let name = name.to_owned();
+                if store::take_flag(&name, parser)? {
+                    continue;
+                }
                 return usage(format!("unknown flag '--{name}': see wavetrain inspect --help"));
             }
             other => return Err(other.unexpected().into()),
@@ -56,7 +63,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     let mut scratch = vec![0; loader::SCRATCH_BYTES];
     for uri in &uris {
         if !is_group(uri) {
-            rejected += tell(uri, &loader::array_info(uri, &mut scratch), json)?;
+            rejected += tell(uri, &store::array_info(uri, &mut scratch), json)?;
             continue;
         }
         let below = Below::look(uri)?;
@@ -66,7 +73,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
         }
         let progress = Progress::begin(Some(below.arrays.len() as u64), "looking at arrays");
         for array in &below.arrays {
-            rejected += tell(array, &loader::array_info(array, &mut scratch), json)?;
+            rejected += tell(array, &store::array_info(array, &mut scratch), json)?;
             progress.step(1);
         }
     }
@@ -96,7 +103,7 @@ fn tell_group(uri: &str, below: &Below, json: bool, scratch: &mut [u8]) -> Outco
                 "{group}: its consolidated metadata is stale: {listed}{more}: consolidate it again"
             ));
         }
-        let found = loader::node_info(group, &mut group_scratch);
+        let found = store::node_info(group, &mut group_scratch);
         if group == uri {
             tell_one_group(uri, &found, &stale, json, scratch)?;
         }
@@ -105,7 +112,7 @@ fn tell_group(uri: &str, below: &Below, json: bool, scratch: &mut [u8]) -> Outco
                 for entry in view.entries() {
                     let child = groups::child(group, &entry);
                     let is_told = known.contains(&*folder(&child).to_string_lossy());
-                    if !is_told && let Err(failure) = loader::node_info(&child, scratch) {
+                    if !is_told && let Err(failure) = store::node_info(&child, scratch) {
                         rejected += tell(&child, &Err(failure), json)?;
                     }
                 }

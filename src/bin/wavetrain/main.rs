@@ -31,6 +31,7 @@ mod samples;
 mod shared;
 mod staging;
 mod stats;
+mod store;
 mod system;
 mod trace;
 

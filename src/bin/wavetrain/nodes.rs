@@ -4,20 +4,25 @@
 //! In: a uri or a folder. Out: documents as JSON, and the paths of arrays and groups. A document
 //! that cannot be read makes a node that the library then rejects with the reason.
 
-use crate::fault::{Fault, Outcome, failed};
+use crate::fault::{Outcome, failed};
 use crate::progress::Progress;
 use crate::report;
+use crate::store;
 use serde_json::Value;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use wavetrain::base::limits::METADATA_BYTES_MAX;
 use wavetrain::base::text::Text;
+use wavetrain::loader::Node;
 use wavetrain::source::zarr::normalize_uri;
 
 /// Folders of a group that are looked into, and how deep: a bound for a tree that has none.
 const FOLDERS_MAX: usize = 100_000;
 const DEPTH_MAX: usize = 32;
+
+/// Scratch for the names in a group.
+const NAMES_SCRATCH_BYTES: usize = 64 << 20;
 
 /// The folder of a uri, as far as the tool looks into it itself.
 pub fn folder(uri: &str) -> PathBuf {
@@ -33,6 +38,10 @@ pub fn document(folder: &Path) -> Result<Option<Value>, String> {
 
 /// A metadata document of a size that the library reads; None if there is none.
 pub fn document_at(path: &Path) -> Result<Option<Value>, String> {
+    if let Some(name) = far(path) {
+        let Some(bytes) = store::read(name, METADATA_BYTES_MAX)? else { return Ok(None) };
+        return json_of(bytes).map(Some);
+    }
     let found = match fs::metadata(path) {
         Err(error) if is_absence(&error) => return Ok(None),
         found => found.map_err(|error| error.to_string())?,
@@ -45,8 +54,16 @@ pub fn document_at(path: &Path) -> Result<Option<Value>, String> {
     if size > METADATA_BYTES_MAX as u64 {
         return Err(format!("{size} bytes are more than {METADATA_BYTES_MAX}"));
     }
-    let bytes = fs::read(path).map_err(|error| error.to_string())?;
-    serde_json::from_slice(&without_constants(bytes)).map(Some).map_err(|error| error.to_string())
+    json_of(fs::read(path).map_err(|error| error.to_string())?).map(Some)
+}
+
+fn json_of(bytes: Vec<u8>) -> Result<Value, String> {
+    serde_json::from_slice(&without_constants(bytes)).map_err(|error| error.to_string())
+}
+
+/// The uri of a folder or a document that lies in a store far away.
+fn far(path: &Path) -> Option<&str> {
+    path.to_str().filter(|name| store::is_far(name))
 }
 
 fn is_absence(error: &io::Error) -> bool {
@@ -80,7 +97,10 @@ pub fn is_group(uri: &str) -> bool {
 }
 
 /// Whether a folder has a document of this name; one that may not be looked at is one.
-fn has(folder: &Path, name: &str) -> bool {
+pub fn has(folder: &Path, name: &str) -> bool {
+    if far(folder).is_some() {
+        return document_at(&folder.join(name)).map_or(true, |found| found.is_some());
+    }
     match fs::metadata(folder.join(name)) {
         Ok(found) => !found.is_dir(),
         Err(error) => !is_absence(&error),
@@ -101,6 +121,26 @@ fn is_group_folder(folder: &Path) -> bool {
 /// Whether a folder holds an array or a group.
 fn is_node(folder: &Path) -> bool {
     ["zarr.json", ".zarray", ".zgroup"].iter().any(|name| has(folder, name))
+}
+
+/// The paths in a folder, in any order. The nodes that a group names stand for those of a folder
+/// far away that cannot be listed.
+fn paths_in(place: &Path) -> Result<Vec<PathBuf>, String> {
+    let Some(uri) = far(place) else {
+        let entries = fs::read_dir(place).map_err(|error| error.to_string())?;
+        let paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<PathBuf>>>();
+        return paths.map_err(|error| error.to_string());
+    };
+    let names = store::children(uri).or_else(|reason| named_nodes(uri).ok_or(reason))?;
+    Ok(names.iter().map(|name| place.join(name)).collect())
+}
+
+/// The nodes that a group's own metadata names; None: it names none.
+fn named_nodes(uri: &str) -> Option<Vec<String>> {
+    let mut scratch = vec![0; NAMES_SCRATCH_BYTES];
+    let Ok(Node::Group(group)) = store::node_info(uri, &mut scratch) else { return None };
+    let names = || group.entries().map(|entry| entry.path().to_owned());
+    (group.info().entry_sources != 0).then(|| names().collect())
 }
 
 /// The nodes below a group, in the order of their paths.
@@ -129,11 +169,8 @@ impl Below {
             if looked > FOLDERS_MAX {
                 return failed(format!("{uri}: more than {FOLDERS_MAX} folders; name the arrays"));
             }
-            let listed = fs::read_dir(&place).and_then(|entries| {
-                entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<PathBuf>>>()
-            });
-            let paths = listed.unwrap_or_else(|error| {
-                report::warn(&Fault::path(&place, &error).to_string());
+            let paths = paths_in(&place).unwrap_or_else(|reason| {
+                report::warn(&format!("{}: {reason}", place.display()));
                 below.refused += 1;
                 Vec::new()
             });
@@ -148,8 +185,11 @@ impl Below {
                 }
             }
         }
-        below.arrays.sort();
-        below.groups.sort();
+        // A group may name a node of a group in it, too.
+        for list in [&mut below.arrays, &mut below.groups] {
+            list.sort();
+            list.dedup();
+        }
         Ok(below)
     }
 }

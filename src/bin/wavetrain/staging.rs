@@ -6,6 +6,7 @@
 
 use crate::augments::Change;
 use crate::feed::{Known, level_of};
+use crate::store;
 use std::collections::HashMap;
 use wavetrain::base::limits::{RANK_MAX, RESAMPLE_BYTES_MAX};
 use wavetrain::base::status::Why;
@@ -92,7 +93,7 @@ impl Levels {
     fn of(uri: &str, known: Known) -> Levels {
         let mut placements = Vec::new();
         let mut scratch = vec![0; loader::SCRATCH_BYTES];
-        let found = known.is_image.then(|| loader::node_info(uri, &mut scratch).ok()).flatten();
+        let found = known.is_image.then(|| store::node_info(uri, &mut scratch).ok()).flatten();
         if let Some(Node::Group(group)) = found {
             let entries = group.entries().map(|entry| entry.raw());
             let own: Vec<_> = entries.filter(|entry| entry.image == 0).collect();
@@ -117,7 +118,7 @@ impl Levels {
     fn array(&mut self, (uri, known): (&str, Known), level: u32) -> Option<&(Vec<u64>, u64)> {
         let array = self.arrays.entry(level).or_insert_with(|| {
             let name = if known.is_image { level_of(uri, level) } else { uri.to_owned() };
-            let info = loader::array_info(&name, &mut vec![0; loader::SCRATCH_BYTES]).ok()?;
+            let info = store::array_info(&name, &mut vec![0; loader::SCRATCH_BYTES]).ok()?;
             let shape = info.shape[..info.rank as usize].to_vec();
             Some((shape, u64::from(info.dtype_bytes)))
         });

@@ -5,6 +5,7 @@
 //! the first text of each tag until the command asks for it.
 
 use crate::fault::{Outcome, failed};
+use crate::store;
 use core::ffi::{CStr, c_char, c_void};
 use std::collections::HashMap;
 use std::ffi::{CString, OsStr};
@@ -28,7 +29,8 @@ pub fn log_hook() -> LogHook {
 /// The text that the log gave for the sample with this tag, taken out of the sink.
 pub fn take_text(tag: u64) -> Option<String> {
     let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    texts.as_mut().and_then(|texts| texts.remove(&tag))
+    let text = texts.as_mut().and_then(|texts| texts.remove(&tag))?;
+    Some(store::explained(&text))
 }
 
 /// Forgets the texts of an earlier stream, which had the same tags.

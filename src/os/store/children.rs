@@ -6,6 +6,7 @@
 //! Invariant: a call of `found` reaches a listing only on the thread that makes it, while it is
 //! made. The host's context is looked for among the listings under way, and is not followed before.
 
+use crate::base::abi::FILE_UNLISTED;
 use crate::base::cache::hash_bytes;
 use crate::base::limits::URI_BYTES_MAX;
 use crate::base::version::Version;
@@ -107,7 +108,7 @@ pub fn list(
         // SAFETY: the name is NUL-terminated and outlives the call, as the listing does.
         let answer = unsafe { list(user, name, Some(found), place.cast()) };
         link_out(&raw mut link);
-        outcome(answer)
+        if answer == FILE_UNLISTED { Err(Fault::Unlisted) } else { outcome(answer) }
     };
     let mut answer = ask();
     // Names that were visited would be visited twice.
@@ -116,7 +117,11 @@ pub fn list(
     if answer.is_err_and(|fault| store.makes_again(fault)) && is_untouched {
         answer = ask();
     }
-    answer?;
+    match answer {
+        // It says that it visits nothing, and did.
+        Err(Fault::Unlisted) if !is_untouched => return Err(Fault::HookFailed),
+        answer => answer?,
+    }
     match under.refused {
         Some(name) => Err(Fault::BadChild(name)),
         None if under.version.bytes > under.names_max => Ok((Listing::Cut, under.version)),

@@ -221,6 +221,11 @@ impl Store {
         ))
     }
 
+    /// Whether folders can be asked for their names, which may not be answered.
+    pub fn has_listings(&self) -> bool {
+        self.row.has_paths || self.more.list.is_some()
+    }
+
     /// Opens a file and looks at it, once more if a network file system lost it between the two, or
     /// if that failed.
     pub fn open(&self, path: &Path) -> Result<Opened, Fault> {

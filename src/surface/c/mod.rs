@@ -9,6 +9,7 @@ mod affine;
 mod augment;
 pub mod draws;
 pub mod epoch;
+mod facts;
 mod feed;
 pub mod lend;
 pub mod node;
@@ -19,7 +20,7 @@ pub mod table;
 pub mod tensors;
 pub mod trace;
 
-use crate::base::abi::{ArrayInfo, BatchInfo, Blank, Error, FilesHook, Memory, Sample, Stats};
+use crate::base::abi::{BatchInfo, Blank, Error, Memory, Sample, Stats};
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Failure, Status, Why, with_why};
 use crate::cuda::{Event, Stream};
@@ -29,29 +30,26 @@ use crate::fail;
 use crate::jobs::read::hook::read_done;
 use crate::os::SYSTEM;
 use crate::setup::config::{BACKEND_CUDA, BACKEND_HOST, Config};
-use crate::setup::settings::check_files;
 use crate::surface::handles::{Entered, close_token, enter, enter_taker, open_token};
-use crate::surface::info::{fill_memory, fill_node, fit};
+use crate::surface::info::{fill_memory, fit};
 use crate::surface::loader::forget_at;
 use core::ffi::{c_char, c_void};
 use core::{fmt, ptr};
 use structs::{
-    answer, read_config, read_sample, read_struct, scratch_from_c, struct_size, told, uri_from_c,
-    write_error, write_struct,
+    answer, read_config, read_sample, read_struct, scratch_from_c, told, uri_from_c, write_error,
+    write_struct,
 };
 
 // With the functions below: all that the header declares.
+#[cfg(feature = "internals")]
+pub use facts::{wavetrain_array_info, wavetrain_node_info};
 #[cfg(feature = "internals")]
 pub use lend::wavetrain_lend;
 #[cfg(feature = "internals")]
 pub use read::wavetrain_read_into;
 #[cfg(feature = "internals")]
 pub use table::wavetrain_push_table;
-#[cfg(feature = "internals")]
 pub use tensors::{wavetrain_dlpack, wavetrain_dlpack_legacy};
-
-/// Size of an ArrayInfo that has a place for the entries of a group.
-const GROUP_INFO_BYTES: usize = core::mem::offset_of!(ArrayInfo, entries) + size_of::<usize>();
 
 /// Version of the library: major << 16 | minor << 8 | patch.
 pub const VERSION: u32 = 1 << 8;
@@ -458,36 +456,4 @@ pub unsafe extern "C" fn wavetrain_last_error(loader: u64, error: *mut Error) ->
     let is_written = unsafe { write_error(error, &failure) };
     // This call keeps no text of its own, so that asking changes nothing.
     if is_written { Status::Ok as i32 } else { Status::Invalid as i32 }
-}
-
-/// See the header.
-///
-/// # Safety
-/// Pointers are NULL or as the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn wavetrain_array_info(
-    uri: *const c_char,
-    files: *const FilesHook,
-    scratch: *mut c_void,
-    scratch_bytes: usize,
-    info: *mut ArrayInfo,
-    error: *mut Error,
-) -> i32 {
-    // SAFETY: as the header says of each pointer.
-    unsafe {
-        answer(error, |why| {
-            let uri = uri_from_c(uri, why)?;
-            let files = match files.is_null() {
-                true => FilesHook::NONE,
-                false => read_struct(files, FilesHook::NONE, "files", why)?,
-            };
-            check_files(&files, why)?;
-            let scratch = scratch_from_c(scratch, scratch_bytes, why)?;
-            let mut value = ArrayInfo::EMPTY;
-            // Who does not know of entries would take a group for an array of rank 0.
-            let knows_groups = struct_size(info) >= GROUP_INFO_BYTES;
-            fill_node(uri, &files, (scratch, knows_groups), &mut value, why)?;
-            write_struct(info, &value, "info", why)
-        })
-    }
 }

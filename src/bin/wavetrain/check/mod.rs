@@ -14,6 +14,7 @@ use crate::nodes::{Below, is_group};
 use crate::progress::Progress;
 use crate::report;
 use crate::requests::Extent;
+use crate::store;
 use crate::system;
 use parts::Parts;
 use serde_json::{Value, json};
@@ -152,7 +153,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
 
 /// Checks an array and prints what was found; whether it is bad.
 fn check_one(options: &Options, uri: &str) -> Outcome<bool> {
-    let found = match loader::array_info(uri, &mut vec![0; loader::SCRATCH_BYTES]) {
+    let found = match store::array_info(uri, &mut vec![0; loader::SCRATCH_BYTES]) {
         Ok(info) => check_array(options, uri, &info).map(|findings| (info, findings)),
         Err(failure) => Err(Fault::Failed(failure_text(&failure))),
     };

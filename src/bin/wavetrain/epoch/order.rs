@@ -3,6 +3,7 @@
 use crate::fault::{Fault, Outcome, failed, failure_text};
 use crate::report;
 use crate::requests::{Extent, Requests};
+use crate::store;
 use std::collections::HashMap;
 use wavetrain::abi::ArrayInfo;
 use wavetrain::chunk_cache::GRANULE_BYTES;
@@ -69,7 +70,7 @@ impl Store {
         };
         let mut scratch = vec![0; loader::SCRATCH_BYTES];
         for uri in uris {
-            let info = loader::array_info(uri, &mut scratch)
+            let info = store::array_info(uri, &mut scratch)
                 .map_err(|failure| Fault::Failed(format!("{uri}: {}", failure_text(&failure))))?;
             if info.is_rectilinear != 0 {
                 return failed(format!(

@@ -16,6 +16,7 @@ use crate::budget;
 use crate::fault::{Fault, Outcome, failed, failure_text, usage};
 use crate::feed::{self, List, Stop};
 use crate::report;
+use crate::store;
 use crate::system;
 use processes::Consumers;
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ use sums::{count_of, repeat_of};
 use wavetrain::abi::{Memory, Stats};
 use wavetrain::base::limits::CONSUMERS_MAX;
 use wavetrain::config::{ON_ERROR_SKIP, SHARE_ALL, SHARE_FIRST};
-use wavetrain::loader::{self, Loader, Pop};
+use wavetrain::loader::{Loader, Pop};
 
 /// Flags that are of a shared loader alone.
 const OF_SHARE: [&str; 3] = ["share_order", "on_consumer_lost", "attach_timeout_ns"];
@@ -80,7 +81,7 @@ impl Asked {
 pub fn measure<L: List>(options: &Options, list: &L, source_bytes: f64) -> Outcome<()> {
     let name = options.asked.share.as_deref().unwrap_or_default();
     let (config, count) = (options.flags.config, options.flags.config.share_consumers);
-    let bill = loader::memory_need(&config).map_err(|failure| Fault::library(&failure))?;
+    let bill = store::memory_need(&config).map_err(|failure| Fault::library(&failure))?;
     system::peak_rss_reset();
     let begin = Instant::now();
     let loader = feed::open(&config).map_err(|failure| Fault::library(&failure))?;

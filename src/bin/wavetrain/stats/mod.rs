@@ -15,6 +15,7 @@ use crate::fields::{ConfigFlags, fields_help};
 use crate::progress::Progress;
 use crate::report;
 use crate::requests::{Extent, Requests};
+use crate::store;
 use cells::Cells;
 use histogram::{Histogram, PERCENTS, histogram_counts};
 use moments::Moments;
@@ -167,7 +168,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
 /// Looks at the array, and at what the command line asks of it.
 fn source(options: &Options) -> Outcome<Source> {
     let uri = &options.uri;
-    let info = loader::array_info(uri, &mut vec![0; loader::SCRATCH_BYTES])
+    let info = store::array_info(uri, &mut vec![0; loader::SCRATCH_BYTES])
         .map_err(|failure| Fault::Failed(format!("{uri}: {}", failure_text(&failure))))?;
     let shape = &info.shape[..info.rank as usize];
     let Some(dtype) = Dtype::from_code(info.dtype) else {
