@@ -138,11 +138,11 @@
  *   EXPORTED  released, but DLPack tensors of the batch live on. Data stays where it is; the batch
  *             handle is dead, and with it tags and statuses.
  *   FREE      released, and every tensor deleted. The slot takes another batch. While all
- *             n_batch_slots are held or exported, loading stalls; it goes on when one is free, or
- *             when memory is lent (wavetrain_lend), which is yours again when it is FREE.
+ *             n_batch_slots are held or exported, loading stalls. It continues when one is free, or
+ *             when memory is lent (wavetrain_lend), which is given back when it is FREE.
  *   FAILED    something in the store is wrong. on_error = FAIL: the batches before it are popped,
- *             then pop gives the error, and goes on giving it until reset. on_error = SKIP: the
- *             sample holds pad_value and its status says why, and the stream goes on.
+ *             then each pop returns the error, until reset. on_error = SKIP: the sample holds
+ *             pad_value, its status has the reason, and the stream continues.
  *   DROPPED   reset or close came first.
  *
  * A missing chunk is not a failure: it reads as the array's fill value (missing_chunks = FILL). An
@@ -199,8 +199,8 @@
  * (SCHED_BATCH), unless the thread that opens has another policy than SCHED_OTHER or the system
  * forbids it. For batches in host memory they run as any other thread.
  * If the number of decoding threads is not set, it is the least of three numbers. These are the
- * CPUs in the affinity mask of the thread that opens (or in cpus), the CPU quotas, each rounded up,
- * of the cgroup and of its parents, and the CPUs online. It is divided by the ranks of the node, if
+ * CPUs in the affinity mask of the thread that opens (or in cpus), the rounded CPU quotas of the
+ * cgroup and its parents, and the CPUs online. It is divided by the ranks of the node, if
  * LOCAL_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE, MV2_COMM_WORLD_LOCAL_SIZE or MPI_LOCALNRANKS names
  * their number, or SLURM_STEP_TASKS_PER_NODE in a step of srun. It is not divided if cpus is set,
  * because those CPUs are for this rank alone, nor with share_name, because that loader works for
@@ -261,7 +261,7 @@ extern "C" {
  *
  *   same major     A program built with the older header keeps working with the newer library.
  *                  With an older library than its header a program works as long as it calls no
- *                  function and sets no field that the library does not have: the first does not
+ *                  function and sets no field that the library does not have. The first does not
  *                  link, the second is WAVETRAIN_INVALID.
  *   another major  Nothing holds.
  *

@@ -60,9 +60,11 @@ typedef struct wavetrain_epoch_state {
 } wavetrain_epoch_state;
 
 /* 64 bytes. Positions are dealt in rounds of world batches. In a round, the rank's samples stand at
+ *
  *     position + rank + i * world        i < batch, or with WAVETRAIN_EPOCH_BY_BATCH
  *     position + rank * batch + i
- * so one global order follows whatever world and batch are, and they may change between rounds.
+ *
+ * So there is one global order, whatever world and batch are, and they may change between rounds.
  * A round has WAVETRAIN_EPOCH_MAX samples at most. */
 typedef struct wavetrain_epoch {
     wavetrain_epoch_state state;

@@ -1,4 +1,4 @@
-"""What lies at a uri."""
+"""The kinds of a node at a uri."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wavetrain._words import READ, told
 
 
 class NodeKind(enum.IntEnum):
-    """What a node of a store is. Images, plates and wells are groups of OME-NGFF."""
+    """The description of a node of a store. Images, plates and wells are groups of OME-NGFF."""
 
     UNKNOWN = _native.NODE_UNKNOWN
     ARRAY = _native.NODE_ARRAY
@@ -48,12 +48,13 @@ class Entry:
     path: str
     kind: NodeKind
     level: int | None  # of an image: 0 is the finest
-    scale: tuple[float, ...] | None  # of a level: the size of its elements, where the store says
+    scale: tuple[float, ...] | None  # of a level: the size of its elements, if the store has it
 
 
 @dataclasses.dataclass(frozen=True)
 class ArrayInfo:
-    """What an array or a group is. Of a group only uri, kind and entries say something."""
+    """The description of an array or a group. Only uri, kind and entries of a group have a
+    meaning."""
 
     uri: str
     kind: NodeKind

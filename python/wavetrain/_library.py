@@ -17,7 +17,8 @@ NAME = f"libwavetrain.so.{_native.VERSION_MAJOR}"
 
 @functools.cache
 def library() -> Any:
-    """The library, from $WAVETRAIN_LIBRARY or from beside this package, its functions declared."""
+    """The library, from $WAVETRAIN_LIBRARY or from the folder of this package, its functions
+    declared."""
     beside = Path(__file__).parent / "lib" / NAME
     path = os.environ.get("WAVETRAIN_LIBRARY") or str(beside)
     try:
@@ -39,7 +40,7 @@ def library() -> Any:
 
 
 def version() -> str:
-    """Of this package: that of the header that it was made from."""
+    """The version of this package: that of the header that it was made from."""
     return version_text(_native.VERSION)
 
 
@@ -68,7 +69,7 @@ def new_error() -> _native.Error:
 
 
 def failure(what: str, status: int, error: _native.Error) -> WavetrainError:
-    """The exception of a status other than OK, with what the library says of it."""
+    """The exception of a status other than OK, with the library's text."""
     kind = CLASSES[Status(status)]
     text = f"{what}: {error.text.decode(errors='replace') or Status(status).name}"
     for of_library, of_python in SPELLED.items():

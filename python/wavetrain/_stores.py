@@ -234,8 +234,8 @@ def files_and_uris(files: Any, fit: Any) -> tuple[Any, list[str]]:
 
 
 def files_for(files: Any, uris: Iterable[str]) -> Any:
-    """`files`, or where those are None the store that these arrays are in: all of them, or none.
-    A path beside them might be a key of the store, too, where other data lies."""
+    """`files`, or where those are None the store that these arrays are in: all of them, or none. A
+    path next to them might be a key of the store, too, where other data lies."""
     served = next((uri for uri in uris if isinstance(uri, Served)), None)
     if files is not None or served is None:
         return files

@@ -59,9 +59,9 @@ pub fn log_geometry(shared: &Shared, bill: impl FnOnce() -> Bill) {
         level,
         0,
         format_args!(
-            "geometry: {} batch slots of {} bytes, {} batches read early, {} samples ahead; {} \
-             waves of {} chunks in {} bytes of staging; {} decoders of {per_decoder:?} bytes and \
-             {} bytes of common scratch; {} io threads; {} readers",
+            "geometry: {} batch slots of {} bytes, {} batches read early, {} samples in advance. \
+             {} waves of {} chunks in {} bytes of staging. {} decoders of {per_decoder:?} bytes \
+             and {} bytes of common scratch. {} io threads. {} readers",
             config.n_batch_slots,
             settings.slot_bytes,
             settings.early_batches(),
@@ -136,7 +136,7 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
             why,
             Starved,
             "{filling} batches are being filled, and boxes of {lending} of them wait until \
-             tensor.event is over, which no stream of ours waits for"
+             tensor.event is over, which none of wavetrain's streams waits for"
         );
         write_longest_read(&mut why, state, shared);
     } else if filling > 0 {

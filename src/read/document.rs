@@ -73,7 +73,7 @@ pub fn read_document<'a>(
     Err(fail!(
         why,
         NotFound,
-        "{}: no such file, nor {} or {} beside it: is it a zarr array?",
+        "{}: no such file, nor {} or {} next to it: is it a zarr array?",
         shown(&path),
         second.file_name(),
         third.file_name()

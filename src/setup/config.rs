@@ -232,7 +232,7 @@ macro_rules! config_table {
         /// batches, 64 at least; with a chunk cache as many as fill it four times over, at most
         /// 4,096. Their arrays are looked up in advance.
         lookahead_samples: u32 = 0, [0, SAMPLES_MAX]
-            => Count "samples taken ahead; 0 = two batches, 64 at least";
+            => Count "samples taken in advance; 0 = two batches, 64 at least";
         /// Batches that are filled, ready or held at a time. Chunks of later ones are read as well
         /// while reads have to be waited for. With share_name the default stands for 2 for each
         /// consumer and 1, at most 64.

@@ -196,10 +196,10 @@ impl Settings {
             return Err(fail!(
                 why,
                 Budget,
-                "max_gpu_memory_bytes = {cap}: this config needs at least {}: {} for batch slots, \
-                 {} for each of {RESIDENT_WAVES} resident waves and {} for what it decodes, {} to \
-                 decode with, {} for rounding: raise the cap, or lower samples_per_batch, \
-                 n_batch_slots or max_chunk_uncompressed_bytes{}",
+                "max_gpu_memory_bytes = {cap}: this config needs at least {}. Batch slots take {}, \
+                 each of {RESIDENT_WAVES} resident waves {} and {} for its chunks, decoding {}, \
+                 rounding {}. Raise the cap, or lower samples_per_batch, n_batch_slots or \
+                 max_chunk_uncompressed_bytes{}",
                 floor.device_bytes(),
                 floor.slots_bytes,
                 floor.wave_bytes,

@@ -53,7 +53,7 @@ pub fn record_from_info(
         _ => given == 0 || given == bytes,
     };
     if !is_right || info.reserved != 0 || info.rank as usize > RANK_MAX {
-        let text = "rank, dtype_bytes or reserved is not what the header says";
+        let text = "rank, dtype_bytes or reserved is not what the header allows";
         return Err(fail!(why, Decode, "{shown}: source.describe: {text}"));
     }
     let dtype_bytes = if dtype == Dtype::Raw { given } else { bytes };

@@ -10,7 +10,7 @@ use wavetrain::abi::{Memory, MemoryLine};
 use wavetrain::loader;
 
 const HELP: &str = "\
-Prints the memory that an instance of a config takes at open, line by line.
+Prints the memory that a loader of a config takes at open, line by line.
 
   wavetrain budget --sample-shape 64,128,128 --batch 8 [config flags] [URI ..]
 

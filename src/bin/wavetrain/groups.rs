@@ -210,7 +210,7 @@ fn level_row(uri: &str, level: &EntryView<'_>, scratch: &mut [u8]) -> [String; 6
     let has_origin = level.translation().iter().any(|offset| *offset != 0.0);
     let origin = if has_origin { list(level.translation()) } else { String::new() };
     let is_scaled = level.raw().has_transform != 0;
-    let scale = if is_scaled { list(level.scale()) } else { "not said".to_owned() };
+    let scale = if is_scaled { list(level.scale()) } else { "unknown".to_owned() };
     let path = report::line(level.path());
     match level_array(uri, level, scratch) {
         Ok(info) => {

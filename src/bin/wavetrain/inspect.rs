@@ -18,8 +18,8 @@ use wavetrain::loader::{self, Failure, Node};
 use wavetrain::records::{Dtype, Packing};
 
 const HELP: &str = "\
-Says what an array is and whether wavetrain reads it; of a group what is in it (the levels of an
-OME-NGFF image, the wells of a plate), and then every array below it.
+Describes an array, and whether wavetrain reads it. For a group it lists the nodes in it (the levels
+of an OME-NGFF image, the wells of a plate), and then every array below it.
 
   wavetrain inspect URI [URI ..] [--json]
 

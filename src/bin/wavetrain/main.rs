@@ -1,6 +1,6 @@
 //! `wavetrain`: the command-line tool. It inspects arrays, cuts boxes out of them, measures their
 //! elements and the loader, checks every chunk, predicts and counts what epochs cost, prints its
-//! memory bill and shows it at work.
+//! memory budget and shows it at work.
 //!
 //! What comes in is the command line; what goes out is files, JSON or text on standard output, and
 //! failures on standard error, and on a terminal how far it is. Exit code 0 means that every byte
@@ -47,9 +47,9 @@ wavetrain streams boxes of chunked arrays into fixed-shape typed batches.
   wavetrain check URI [--json]          every chunk read and decoded: which are bad or missing
   wavetrain bench --requests FILE       how fast a request list streams
   wavetrain epoch URI .. --box EXTENTS  what a chunk-aware shuffle decodes, predicted and counted
-  wavetrain budget [config flags]       the memory bill of a config, line by line
+  wavetrain budget [config flags]       the memory budget of a config, line by line
 
-wavetrain COMMAND --help says more; wavetrain --version gives the version.
+wavetrain COMMAND --help describes a command; wavetrain --version prints the version.
 If standard error is a terminal, a bar on it shows how far a command is: done, all, the rate and
 the time left. Ctrl-C ends any command and leaves no partial file.
 ";

@@ -207,7 +207,7 @@ impl<'r, 'a> Node<'r, 'a> {
             match name.place_in(names) {
                 Some(place) if picked[place].found().is_some() => {
                     let offset = member.offset_in(self.document.bytes);
-                    let reason = "a member that comes twice";
+                    let reason = "a member that occurs twice";
                     return Err(fail!(self.document, Decode, "{reason} at byte {offset}"));
                 }
                 Some(place) => picked[place] = member,
