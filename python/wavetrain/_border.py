@@ -98,6 +98,8 @@ def axes(name: str, given: Any, low: int, axis_of: Callable[[int, Any], Axis]) -
         raise TypeError(f"{name} must be a sequence, an item per axis (got {short(given)})")
     items = cast("Iterable[Any]", given)
     made = tuple([axis_of(axis, item) for axis, item in zip(range(_native.RANK_MAX + 1), items)])
+    if not made and low:
+        raise ValueError(f"{name} is missing: give an item for each axis, such as (64, 128, 128)")
     whole(f"the number of axes of {name}", len(made), low, _native.RANK_MAX)
     return made
 

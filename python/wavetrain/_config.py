@@ -480,7 +480,10 @@ class Config:
         self._keep("augment", _border.flag("augment", self.augment))
         if self.lookahead_samples is not None:
             most = LIMITS["lookahead_samples"][2]
-            ahead = _border.whole("lookahead_samples", self.lookahead_samples, samples, most)
+            ahead = _border.whole("lookahead_samples", self.lookahead_samples, 1, most)
+            if ahead < samples:
+                text = f"must be at least samples_per_batch = {samples}, or None"
+                raise ValueError(f"lookahead_samples = {ahead} {text}")
             self._keep("lookahead_samples", ahead)
         if self.device is not None:
             self._keep("device", _border.whole("device", self.device, 0, I32_MAX))

@@ -74,7 +74,10 @@ class Number:
         """Its bytes in that type, or in one that the library casts to it. A whole number stays as
         it is; a float is rounded if the field has floats, as all of its elements are."""
         given: Any = self.value
-        wrong = ValueError(f"a number must be one of {dtype.name.lower()} (got {short(given)})")
+        wrong = ValueError(
+            f"a number must be one of {dtype.name.lower()} (got {short(given)}): take a wider "
+            "dtype for the field"
+        )
         if dtype is Dtype.RAW:
             raise wrong
         code = NUMBERS.get(dtype, "d")

@@ -52,8 +52,17 @@ def version_text(version: int) -> str:
 SPELLED = {
     "answer for its files in config.files": "give files=wavetrain.store(..) or "
     "wavetrain.fsspec(..)",
-    "only config.source has such arrays, and it is not set": "only Config(source=..) has such "
-    "arrays, and it is not set: give it",
+    "only config.source has such arrays, and it is not set: set it": "only Config(source=..) has "
+    "such arrays, and it is not set: give it",
+    "or let config_fit set it": "or give Pipeline(config, fit=[uri])",
+    "pop_timeout_ns": "pop_timeout_s",
+    "reset_timeout_ns": "reset_timeout_s",
+    "stats.io and stats.decode": "stats().io and stats().decode",
+    "(stats.meta)": "(stats().meta)",
+    "batch slots are held: release one": "batch slots are held: release a batch, or clone tensors "
+    "that you keep",
+    "release a batch or delete its tensors": "release a batch, or clone tensors that you keep",
+    ", or set thread_mode = pump or hook": "",
     "backend = host": "Config(backend='host')",
     "config_fit: ": "fit: ",
     "attach_timeout_ns": "attach_timeout_s",

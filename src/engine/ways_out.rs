@@ -104,6 +104,10 @@ fn fields_of(item: Item) -> &'static str {
     }
 }
 
+/// Why there is no batch yet, if its reads have not begun.
+const PLANNED: &str = "the next batch is being planned, its metadata and shard indexes are read \
+                       (stats.meta): raise pop_timeout_ns or metadata_io_concurrency";
+
 /// Why no batch is ready.
 pub fn starved_text(state: &State, shared: &Shared) -> Why {
     let mut why = Why::new();
@@ -140,7 +144,12 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
         );
         write_longest_read(&mut why, state, shared);
     } else if filling > 0 {
-        fail!(why, Starved, "reads, decodes or digests are pending for {filling} batches");
+        fail!(
+            why,
+            Starved,
+            "reads, decodes or digests are pending for {filling} batches: compare stats.io and \
+             stats.decode, or raise pop_timeout_ns"
+        );
         write_longest_read(&mut why, state, shared);
     } else if state.queue.len() < samples && state.queue.next_batch(samples as u32).is_none() {
         fail!(
@@ -150,7 +159,7 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
             state.queue.len()
         );
     } else {
-        fail!(why, Starved, "the next batch is being planned");
+        fail!(why, Starved, "{PLANNED}");
         write_longest_read(&mut why, state, shared);
     }
     write_unattached(&mut why, state.consumers.in_stage(Stage::New));

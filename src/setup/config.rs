@@ -204,7 +204,7 @@ macro_rules! config_table {
     ($make:ident) => { $make! {
         // The batch.
         /// Samples in a batch.
-        samples_per_batch: u32 = 1, [1, SAMPLES_MAX] => Count "samples in a batch";
+        samples_per_batch: u32 = 1, [1, SAMPLES_MAX] => Count "samples in a batch (short: --batch)";
         /// Axes of a sample. It must be set, unless the config has a table of fields.
         sample_rank: u32 = 0, [0, RANK_MAX] => Count "axes of a sample";
         /// Extents of a sample, each at least 1.

@@ -19,7 +19,7 @@ pub fn array(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>>
     let name = look.uri.strip_prefix(HOOK_PREFIX)?;
     let shown = Tail(look.uri, SHOWN_BYTES);
     if !look.asked.is_there() {
-        let way = "only config.source has such arrays, and it is not set";
+        let way = "only config.source has such arrays, and it is not set: set it";
         return Some(Err(fail!(why, Invalid, "{shown}: {way}")));
     }
     let mut path = Path::new();

@@ -41,21 +41,22 @@ pub fn of_rust(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find(['"', '/', '\'']) {
-        let from = &rest[at..];
-        if from.starts_with("//") {
+        let (before, from) = rest.split_at(at);
+        let quoted = ["'\"'", "'\\\"'"].iter().find_map(|quote| from.strip_prefix(quote));
+        if let Some(after) = quoted {
+            rest = after;
+        } else if from.starts_with("//") {
             rest = from.split_once('\n').map_or("", |(_, after)| after);
-        } else if from.starts_with("'\"'") {
-            rest = &from[3..];
-        } else if from.starts_with("'\\\"'") {
-            rest = &from[4..];
-        } else if from.starts_with('"') {
-            let before = rest[..at].trim_end_matches('#');
-            let is_raw = before.ends_with('r');
-            let close = format!("\"{}", "#".repeat(if is_raw { at - before.len() } else { 0 }));
-            let end =
-                if is_raw { from[1..].find(&close).unwrap() } else { end_of(&from[1..], '"') };
-            found.extend(of_literal(&unescaped(&from[1..=end])));
-            rest = &from[1 + end + close.len()..];
+        } else if let Some(body) = from.strip_prefix('"') {
+            let raw = before.trim_end_matches('#');
+            let (end, hashes) = if raw.ends_with('r') {
+                let hashes = before.len() - raw.len();
+                (body.find(&format!("\"{}", "#".repeat(hashes))).unwrap(), hashes)
+            } else {
+                (end_of(body, '"'), 0)
+            };
+            found.extend(of_literal(&unescaped(&body[..end])));
+            rest = &body[end + 1 + hashes..];
         } else {
             rest = &from[1..];
         }
@@ -105,7 +106,7 @@ fn of_literal(literal: &str) -> Vec<String> {
         }
         let words =
             if is_item { words.split_once("  ").map_or("", |(_, after)| after) } else { words };
-        if is_item || spaces < 2 || spaces > 10 {
+        if is_item || !(2..=10).contains(&spaces) {
             let block = found.last_mut().unwrap();
             *block = format!("{} {words}", block.trim_end_matches('\0'));
         }
@@ -176,8 +177,8 @@ fn of_docstring(text: &str) -> Vec<String> {
 
 #[test]
 fn comments_of_headers_are_found() {
-    let text = "/* One\n * two. Three.\n *\n *     code(of);\n *\n *   name  four\n *         five\n */\n\
-                int a; /* six */\n/* ---- What ---- */\n";
+    let text = "/* One\n * two. Three.\n *\n *     code(of);\n *\n *   name  four\n\
+                \x20*         five\n */\nint a; /* six */\n/* ---- What ---- */\n";
     assert_eq!(of_header(text), ["One two. Three.", "name  four five", "six"]);
 }
 

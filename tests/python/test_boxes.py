@@ -107,7 +107,7 @@ def test_a_field_and_a_table_are_refused_by_the_name_of_what_is_wrong():
         ("fields[1] must be a wavetrain.Field", [IMAGE, "mask"]),
         ("fields[1] must have a name of its own (got 'image')", [IMAGE, IMAGE]),
         ("the number of fields must be <= 8", [Field(f"f{n}") for n in range(9)]),
-        ("the number of axes of sample_shape", []),
+        ("sample_shape is missing", []),
     ):
         refused(name, wavetrain.Config, samples_per_batch=1, fields=given)
     for name, value in (

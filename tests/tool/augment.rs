@@ -254,7 +254,7 @@ fn staging_is_raised_to_what_the_maps_of_the_boxes_read() {
         (["--max-resample-bytes", "2000000"], "2000000"),
         (["--max-chunk-uncompressed-bytes", "1MiB"], "1048576"),
     ] {
-        let text = format!("max_resample_bytes = {most}: raise it, or scale less");
+        let text = format!("--max-resample-bytes={most}: raise it, or scale less");
         refused(&folder, &[&crop("16")[..], &cap].concat(), &text);
     }
 }
@@ -321,8 +321,8 @@ fn what_is_wrong_with_a_file_is_reported_with_its_place_and_the_way_out() {
     for (file, text) in [
         (json!([]), "an augment is not a JSON object"),
         (json!({"scales": 1}), "unknown key 'scales': an augment has scale, bias, channel_axis"),
-        (json!({"scale": "1"}), "'scale' is no number: \"1\""),
-        (json!({"bias": [1, null]}), "'bias' is no number: null"),
+        (json!({"scale": "1"}), "'scale' is not a number: \"1\""),
+        (json!({"bias": [1, null]}), "'bias' is not a number: null"),
         (json!({"bias": 4e38}), "'bias' has 4e38: at most 3.4028235e38 fits a float"),
         (
             json!({"scale": [1, 2, 3], "bias": [1, 2]}),
@@ -369,7 +369,10 @@ fn what_is_wrong_with_a_file_is_reported_with_its_place_and_the_way_out() {
     for (file, text) in [
         (json!({"scale": 1}), "no field 'scale': with --fields members are of plain, image, label"),
         (json!({"image": {"scale": []}, "mask": {}}), "no field 'mask'"),
-        (json!({"image": {"bias": true}}), "augment.json: field image: 'bias' is no number: true"),
+        (
+            json!({"image": {"bias": true}}),
+            "augment.json: field image: 'bias' is not a number: true",
+        ),
         (json!({"label": {"bias": 1}}), "field label: augment: its elements are i64"),
     ] {
         fs::write(folder.join("augment.json"), file.to_string()).unwrap();

@@ -32,10 +32,11 @@ be a list of one for each channel (\"values\" of an erased box); null: no limit.
 file is an object of such objects by the names of fields; boxes of other fields are cast alone.
 affine is wavetrain_affine: place (i, j) of a box reads about the voxel matrix @ (i, j, 1), for up
 to three axes of the array. These are the last ones if axes is left out. Along these the box is
-0:extent, of the output. The filter is \"linear\", for floats, or \"nearest\". The uri may be that of an OME-NGFF
-image: the coarsest level that is fine enough is read, or the given one. With units the matrix leads
-to physical units. Outside of the array --pad-mode, or that of the field, has the elements. Memory
-for voxels is raised to what the boxes read, unless --max-resample-bytes or another cap is given.
+0:extent, of the output. The filter is \"linear\", for floats, or \"nearest\". The uri may be that
+of an OME-NGFF image: the coarsest level that is fine enough is read, or the given one. With units
+the matrix leads to physical units. Outside of the array --pad-mode, or that of the field, has the
+elements. Memory for voxels is raised to what the boxes read, unless --max-resample-bytes or another
+cap is given.
 ";
 
 const KEYS: [&str; 8] =

@@ -21,6 +21,11 @@ With URIs, caps are raised to what these arrays need, unless one is given.
 Config (sizes take suffixes: 64MiB, 4k):
 ";
 
+/// The text of --help.
+pub fn help() -> String {
+    format!("{HELP}{}", fields_help())
+}
+
 /// What the bill of a device does not say. Changes when the rest was measured.
 const OF_A_DEVICE: &str = "  \
   on a device the CPUs less two decode, 1 at least, at batch priority (--threads: as many as given)
@@ -41,7 +46,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => {
-                return report::print(&format!("{HELP}{}", fields_help()));
+                return report::print(&help());
             }
             Long("json") => json = true,
             Value(value) => uris.push(value.to_string_lossy().into_owned()),

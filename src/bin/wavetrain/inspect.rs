@@ -33,6 +33,11 @@ Exit code: 0 when every array would be read, 1 when one would be rejected, or a 
 read.
 ";
 
+/// The text of --help.
+pub fn help() -> String {
+    HELP.to_string()
+}
+
 /// Runs the command.
 pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     use lexopt::Arg::{Long, Short, Value};
@@ -40,7 +45,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     let mut uris: Vec<String> = Vec::new();
     while let Some(argument) = parser.next()? {
         match argument {
-            Short('h') | Long("help") => return report::print(HELP),
+            Short('h') | Long("help") => return report::print(&help()),
             Long("json") => json = true,
             Value(value) => uris.push(value.to_string_lossy().into_owned()),
             Long(name) => {

@@ -221,7 +221,7 @@ impl<'r, 'a> Node<'r, 'a> {
     /// Refuses a member that is not known.
     pub fn check_known(self, other: Option<Member<'r, 'a>>) -> Result<(), Status> {
         let Some((name, member)) = other else { return Ok(()) };
-        let reason = "is not known and must be understood";
+        let reason = "is not known, and \"must_understand\" is not false: remove it";
         Err(fail!(self, Unsupported, "member {name} = {member} {reason}"))
     }
 

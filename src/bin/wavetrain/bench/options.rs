@@ -70,6 +70,12 @@ Caps are raised to what the arrays need, unless one is given.
 Config (sizes take suffixes: 64MiB, 4k):
 ";
 
+/// The text of --help.
+pub fn help() -> String {
+    let fields = fields_help_without("augment");
+    format!("{HELP}{fields}{}", augments::HELP)
+}
+
 /// The command line.
 #[derive(Default)]
 pub struct Options {
@@ -110,8 +116,7 @@ pub fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => {
-                let fields = fields_help_without("augment");
-                report::print(&format!("{HELP}{fields}{}", augments::HELP))?;
+                report::print(&help())?;
                 return Ok(None);
             }
             Long("requests") => options.requests = path(parser)?,

@@ -58,6 +58,12 @@ Caps are raised to what the arrays need, unless one is given.
 Config (sizes take suffixes: 64MiB, 4k):
 ";
 
+/// The text of --help.
+pub fn help() -> String {
+    let fields = fields_help_without("augment");
+    format!("{HELP}{fields}{}", augments::HELP)
+}
+
 /// Requests that are read before they are streamed: enough that opening a loader for them does not
 /// matter, at some hundred bytes each.
 pub const BLOCK_REQUESTS: usize = 1 << 16;
@@ -105,8 +111,7 @@ pub fn options(parser: &mut lexopt::Parser) -> Outcome<Option<(Options, Source)>
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => {
-                let fields = fields_help_without("augment");
-                report::print(&format!("{HELP}{fields}{}", augments::HELP))?;
+                report::print(&help())?;
                 return Ok(None);
             }
             Short('o') | Long("out") => out = Some(PathBuf::from(parser.value()?)),

@@ -45,6 +45,11 @@ The picture has image, mask and label side by side; the first ones are drawn as 
 Config (sizes take suffixes: 64MiB, 4k); sample shape and dtype are the demo's own:
 ";
 
+/// The text of --help.
+pub fn help() -> String {
+    format!("{HELP}{}", fields_help())
+}
+
 /// Extents of a crop.
 const CROP: [usize; 3] = [64, 128, 128];
 const CROP_ELEMENTS: usize = CROP[0] * CROP[1] * CROP[2];
@@ -89,7 +94,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => {
-                report::print(&format!("{HELP}{}", fields_help()))?;
+                report::print(&help())?;
                 return Ok(None);
             }
             Long("dir") => folder = Some(PathBuf::from(parser.value()?)),

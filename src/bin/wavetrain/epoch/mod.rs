@@ -64,6 +64,11 @@ windows that do not fit, and in a sweep in tight ones.
 Config (sizes take suffixes: 64MiB, 4k):
 ";
 
+/// The text of --help.
+pub fn help() -> String {
+    format!("{HELP}{}", fields_help())
+}
+
 /// Samples that the library looks ahead where nothing was asked: the chunk cache keeps what it sees
 /// coming, and a window that is as small as a few batches is not seen whole by looking that far.
 const LOOKAHEAD_MIN: u64 = 4096;
@@ -169,7 +174,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => {
-                report::print(&format!("{HELP}{}", fields_help()))?;
+                report::print(&help())?;
                 return Ok(None);
             }
             Long(name @ ("box" | "sample-shape")) => {

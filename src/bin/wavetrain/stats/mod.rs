@@ -57,6 +57,11 @@ Caps are raised to what the array needs, unless one is given.
 Config (sizes take suffixes: 64MiB, 4k):
 ";
 
+/// The text of --help.
+pub fn help() -> String {
+    format!("{HELP}{}", fields_help())
+}
+
 /// Most sets.
 const SETS_MAX: u64 = 4096;
 
@@ -129,7 +134,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => {
-                report::print(&format!("{HELP}{}", fields_help()))?;
+                report::print(&help())?;
                 return Ok(None);
             }
             Long("box") => extent = Some(parser.value()?.to_string_lossy().into_owned()),
