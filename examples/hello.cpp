@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint32_t samples_per_batch = 4;
 constexpr std::uint64_t edge_max = 32;
 
-/* Every failure is told in one of these: what, where, and the way out. */
+/* Every failure is told in one of these: what, where, and the fix. */
 wavetrain::error why;
 
 /* ---- 1. What is there? -------------------------------------------------------------------- */

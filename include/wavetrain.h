@@ -2,62 +2,62 @@
  *
  * SPDX-License-Identifier: MIT
  *
- * This header is over 500 lines because it is the manual too. Read down to "Version" once; after
- * that each declaration says for itself what it returns, what NULL means, who owns what, which
+ * This header is over 500 lines because it is the manual too. Read down to "Version" once. After
+ * that each declaration stands alone: what it returns, what NULL means, who owns what, which
  * threads may call it and whether it waits.
  *
- *   1. What it is           5. Threads and fork       9. Plain types
+ *   1. Purpose              5. Threads and fork       9. Plain types
  *   2. A first program      6. Errors                10. Hooks
  *   3. Life of a sample     7. Version               11. Configuration
  *   4. Memory               8. Status                12. Functions
  *
  *
- * 1. What it is
+ * 1. Purpose
  *
- * A training loop wants the same thing over and over: N boxes cut out of large arrays on disk, cast
- * to one type, stacked in one tensor, or in one for each of several fields. You push samples, each
- * an array (uri) and a box in it, or several such. You pop batches [samples_per_batch,
- * sample_shape...] in the order of the pushes. Between the two, wavetrain loads the metadata, finds
- * the chunks that the boxes touch, reads and decodes each of them at most once per batch, casts,
- * and scatters into the batch, with many batches in flight.
+ * A training loop needs the same thing over and over: N boxes cut out of large arrays on disk, cast
+ * to one type, stacked in one tensor. With several fields there is one tensor for each. You push
+ * samples, each an array (uri) and a box in it, or several such. You pop batches
+ * [samples_per_batch, sample_shape...] in the order of the pushes. Between the two, wavetrain loads
+ * the metadata and finds the chunks that the boxes touch. It reads and decodes each of them at most
+ * once per batch, casts, and scatters into the batch. Many batches are in flight.
  *
- * Arrays are zarr v3 directories: regular or rectilinear chunk grids, sharded or not, chunks raw or
- * compressed by zstd, blosc (of zstd, lz4, zlib or blosclz), gzip, zlib or lz4, with crc32c
- * checksums or without; and zarr v2 directories, their chunks in C or F order, raw or compressed by
- * the same. A uri names the directory: its zarr.json is read, or its .zarray where there is no
- * zarr.json. A v2 fill value of null is zeros.
+ * Arrays are zarr v3 directories: regular or rectilinear chunk grids, sharded or not. Chunks are
+ * raw or compressed by zstd, blosc (of zstd, lz4, zlib or blosclz), gzip, zlib or lz4, with crc32c
+ * checksums or without. Arrays are also zarr v2 directories, their chunks in C or F order, raw or
+ * compressed by the same. A uri names the directory: its zarr.json is read, or its .zarray where
+ * there is no zarr.json. A v2 fill value of null is zeros.
  *
- * And single files of elements as they are: .npy files (versions 1.0 to 3.0, either order,
- * either byte order), and raw:PATH?dtype=u16&shape=64,128&offset=512&order=F, where dtype is a
- * name of section 9 in lower case or numpy's (uint16), little-endian, or as numpy's headers say
- * it (>u2), and offset (0) and order (C) may be left out. Both have a fill value of 0, and of
- * them no more is read than boxes need.
+ * Single files of plain elements are arrays, too: .npy files (versions 1.0 to 3.0, either order,
+ * either byte order), and raw:PATH?dtype=u16&shape=64,128&offset=512&order=F. The dtype is a
+ * little-endian name of section 9 in lower case, or of numpy (uint16), or a type as in numpy's
+ * headers (>u2). offset (0) and order (C) may be left out. Both kinds have a fill value of 0, and
+ * no more of them is read than boxes need.
  *
- * DIR/NAME_*.npy is one array too: the rows of all those files, by the numbers that stand for
- * the *, from 0 on without a gap, with zeros in front (part_000.npy; part_1000.npy follows
- * part_999) or without. DIR/NAME_*.npy#first=1 begins at that number, and a name may go on
- * behind the number (NAME_*_img.npy). Its files share type, byte order, order and all extents
- * but the first; DIR alone stands for the one sequence in it whose names end with the number.
- * Every header is read and checked when the array is first used, by as many threads as there
- * are, and what is wrong with one names its file. max_npy_files is how many files the arrays in
- * use have together; wavetrain_config_fit raises it. A files hook has such arrays if store.list
- * lists its folders.
+ * DIR/NAME_*.npy is one array too: the rows of all those files, by the numbers that stand for the
+ * *. Numbers begin at 0 and have no gap. They have zeros in front (part_000.npy; part_1000.npy
+ * follows part_999) or not. DIR/NAME_*.npy#first=1 begins at that number, and a name may continue
+ * after the number (NAME_*_img.npy). Its files share type, byte order, order and all extents but
+ * the first; DIR alone stands for the one sequence in it whose names end with the number. Every
+ * header is read and checked when the array is first used, by as many threads as there are, and
+ * what is wrong with one names its file. max_npy_files is how many files the arrays in use have
+ * together; wavetrain_config_fit raises it. A files hook has such arrays if store.list lists its
+ * folders.
  *
- * Behind the uri of a group that is an OME-NGFF image, #level=2 names one of its levels, and
- * #scale=0.5,0.5,0.5 the coarsest whose voxels are no longer than that, by axis of space or by
- * axis; boxes are in its voxels. Where something has a path with such an ending, that is meant.
- * hook:NAME is an array of yours (wavetrain_source_hook).
+ * After the uri of a group that is an OME-NGFF image, #level=2 names one of its levels.
+ * #scale=0.5,0.5,0.5 names the coarsest one whose voxels are no longer than that, by axis of space
+ * or by axis. Boxes are in the voxels of that level. If something has a path with such an ending,
+ * that path is meant. hook:NAME is an array that your program supplies (wavetrain_source_hook).
  *
- * Of zarr, filters and checksums of numcodecs are undone, on the host and of whole chunks: shuffle,
- * delta, fixedscaleoffset, astype, packbits, crc32, adler32, fletcher32, crc32c at either end;
- * bitround and quantize need no undoing. What comes out is what numcodecs gives; a float
- * that becomes an integer that cannot hold it is WAVETRAIN_DECODE. A chunk counts against
+ * Filters and checksums of numcodecs in zarr arrays are undone on the CPU, on whole chunks:
+ * shuffle, delta, fixedscaleoffset, astype, packbits, crc32, adler32, fletcher32, crc32c at either
+ * end. bitround and quantize need no undoing. The result is that of numcodecs. A float that becomes
+ * an integer that cannot hold it is WAVETRAIN_DECODE. A chunk counts against
  * max_chunk_uncompressed_bytes as its filters widen it.
  *
  * Elements are booleans, integers, floats, complex numbers or raw bits. datetime64 and timedelta64
  * are int64 to wavetrain, "not a time" the least of them, and give I64 or RAW alone. Strings and
- * objects are refused. An array of rank 0 has a box of rank 0, which is a sample of one element.
- * What it does not understand it refuses by name, before it reads data.
+ * objects are refused. An array of rank 0 has a box of rank 0, which is a sample of one element. A
+ * format that wavetrain does not understand is refused by name, before data is read.
  *
  * Files may change while the loader is open. The version of a file is its device, inode, size and
  * time of change (mtime). The first touch of a file in each batch looks at its path, once. Another
@@ -70,21 +70,21 @@
  * Only wavetrain_reset and wavetrain_forget ask again which array a group's #level= or #scale=, or
  * a folder of numbered files, stands for.
  *
- * A file system takes times of change from a clock of ticks (4 to 10 ms, or 1 to 2 s where times
- * are whole seconds), and before it copies the bytes. So chunks and index pages that are read
- * within 10 ms of the time of change (2 s if that is a whole second) are cached for no other
- * batch. A writer that stands still for longer between the two leaves old bytes in the cache.
- * Two changes of one tick that keep the size leave one version: a batch that reads between them may
- * have parts of both, and the second change of a zarr document or a .npy header is not seen.
+ * A file system takes times of change before it copies the bytes. They are from a clock of ticks: 4
+ * to 10 ms, or 1 to 2 s if times are whole seconds. So chunks and index pages that are read within
+ * 10 ms of the time of change (2 s if that is a whole second) are cached for no other batch. A
+ * writer that stands still for longer between the two leaves old bytes in the cache. Two changes of
+ * one tick that keep the size leave one version. A batch that reads between them may have parts of
+ * both, and the second change of a zarr document or a .npy header is not seen.
  *
  * Objects of a files hook have their size as version, which is asked for once in each batch, before
- * they are read. One that is replaced by another of the same size is not noticed, nor one that is
- * replaced between that question and its reads: its old index is then used with its new bytes. Give
- * such an object a new name, or call wavetrain_forget. Documents behind a hook are looked at by the
- * first batch after wavetrain_reset.
+ * they are read. One that is replaced by another of the same size is not noticed. Neither is one
+ * that is replaced between that question and its reads: its old index is then used with its new
+ * bytes. Give such an object a new name, or call wavetrain_forget. The first batch after
+ * wavetrain_reset looks at documents that a hook reads.
  *
  * If store.read_version is set, the version of an object is its size and the 32 bytes that the hook
- * tells. The index of a shard and its chunks are read of one version: an object that is replaced
+ * returns. The index of a shard and its chunks are read of one version. An object that is replaced
  * after its index was read is WAVETRAIN_IO for the samples that need it then, and the next ones
  * find the new version. So nothing asks for a version once in each batch, except for chunks that
  * chunk_cache_bytes keeps. A file that is one chunk is read in one request, of any version.
@@ -127,7 +127,8 @@
  *
  * 3. Life of a sample
  *
- *   QUEUED    push has taken it. Uri and box are copied; yours may go. At most lookahead_samples
+ *   QUEUED    push has taken it. Uri and box are copied; you may free them. At most
+ *   lookahead_samples
  *             are queued; then push takes no more.
  *   PLANNED   its batch has a slot, and its array's metadata and shard index are being loaded.
  *   LOADING   its chunks are in waves: read, decoded, cast into its row of the slot.
@@ -137,22 +138,22 @@
  *   EXPORTED  released, but DLPack tensors of the batch live on. Data stays where it is; the batch
  *             handle is dead, and with it tags and statuses.
  *   FREE      released, and every tensor deleted. The slot takes another batch. While all
- *             n_batch_slots are held or exported, loading stalls; it goes on when one is free, or
- *             when memory is lent (wavetrain_lend), which is yours again when it is FREE.
- *   FAILED    something in the store is wrong. on_error = FAIL: the batches before it come out,
- *             then pop gives the error, and goes on giving it until reset. on_error = SKIP: the
- *             sample holds pad_value and its status says why, and the stream goes on.
+ *             n_batch_slots are held or exported, loading stalls. It continues when one is free, or
+ *             when memory is lent (wavetrain_lend), which is given back when it is FREE.
+ *   FAILED    something in the store is wrong. on_error = FAIL: the batches before it are popped,
+ *             then each pop returns the error, until reset. on_error = SKIP: the sample holds
+ *             pad_value, its status has the reason, and the stream continues.
  *   DROPPED   reset or close came first.
  *
- * A missing chunk is no failure: it reads as the array's fill value (missing_chunks = FILL). An
+ * A missing chunk is not a failure: it reads as the array's fill value (missing_chunks = FILL). An
  * absent chunk is missing while its array is there, and the nearest folder above it that was there
  * before (a files hook has no folders); else it is WAVETRAIN_IO. So is a link to nothing
- * (git-annex, DataLad), a file where a folder of chunks must be, and a file, array or folder that
- * is absent and there again within a batch. The first 256 names in an array's folder are looked at
- * if no file of it was found yet. An absent chunk is WAVETRAIN_DECODE if these spell keys otherwise
- * than the document says, such as 0/0 where a .zarray lacks dimension_separator. A files hook lists
- * no folders: it is asked for the other separator, for the first 64 absent chunks of an array. A
- * file that is not regular, such as a FIFO or a device, is WAVETRAIN_IO at once.
+ * (git-annex, DataLad), and a file where a folder of chunks must be. So is a file, array or folder
+ * that is absent and there again within a batch. The first 256 names in an array's folder are
+ * looked at if no file of it was found yet. An absent chunk is WAVETRAIN_DECODE if these spell keys
+ * in another way than the document, such as 0/0 where a .zarray lacks dimension_separator. A files
+ * hook lists no folders: it is asked for the other separator, for the first 64 absent chunks of an
+ * array. A file that is not regular, such as a FIFO or a device, is WAVETRAIN_IO at once.
  * A chunk without a checksum is decoded as far as the boxes of a batch need it; damage in the rest
  * is not noticed. A chunk with a checksum is verified whole. With a chunk cache every chunk is
  * decoded whole.
@@ -160,27 +161,28 @@
  *
  * 4. Memory
  *
- * wavetrain_memory_need gives the bill of a config, line by line. wavetrain_open takes exactly
- * that: from your block, your functions, or the system (wavetrain_memory_hook), and touches every
- * page. From then until close nothing is allocated, mapped, grown or freed, thread stacks included;
- * with map_uncompressed = 1 files are mapped into addresses that open reserved.
- * A bill beyond what the system allots is WAVETRAIN_OUT_OF_MEMORY at open, before a page is touched
- * (check_memory): what the memory limits of the cgroup and of all that it lies in leave beside
- * anonymous, shared, locked and kernel memory, whereas pages of files are given up for it; and what
- * the whole system has. A limit that cannot be read refuses nothing.
- * Caps are hard: waves are sized so that the bill fits, and a cap that is too small is
+ * wavetrain_memory_need gives the memory budget of a config, line by line. wavetrain_open takes
+ * exactly that: from your block, your functions, or the system (wavetrain_memory_hook), and touches
+ * every page. From then until close nothing is allocated, mapped, grown or freed, thread stacks
+ * included; with map_uncompressed = 1 files are mapped into addresses that open reserved.
+ * A budget beyond what the system allots is WAVETRAIN_OUT_OF_MEMORY at open, before a page is
+ * touched (check_memory). The system allots what it has free as a whole, and what the memory limits
+ * of the cgroup and of its parents leave. Anonymous, shared, locked and kernel memory counts
+ * against these limits; pages of files do not, because they are given up. A limit that cannot be
+ * read refuses nothing.
+ * Caps are hard: waves are sized so that the budget fits, and a cap that is too small is
  * WAVETRAIN_BUDGET at open, with the floor in the text. A batch that is held and a tensor that
- * lives keep the memory of their slot from close; wavetrain_close says what becomes of the rest.
+ * lives keep the memory of their slot from close; wavetrain_close describes the fate of the rest.
  *
- * Structs that cross this surface start with struct_size, which the caller sets to sizeof, and only
- * ever grow at the end, so that programs built with an older header go on working. Of a struct that
- * wavetrain fills, it writes the first struct_size bytes at most. Of a struct that it reads, fields
- * past struct_size take their defaults; bytes past the fields that it knows must be 0, else
- * WAVETRAIN_INVALID. Samples and boxes grow the same way: their size comes beside them, they lie as
- * far apart as it says, and what a smaller one lacks is zeros. Such a size is a multiple of 8, as
- * sizeof is, else WAVETRAIN_INVALID: a part of a pointer is none. Structs inside another struct,
- * and those of the arrays that wavetrain fills, never grow; a larger size of one is
- * WAVETRAIN_INVALID.
+ * Structs that cross this surface start with struct_size, which the caller sets to sizeof. They
+ * only ever grow at the end, so that programs built with an older header keep working. wavetrain
+ * writes at most the first struct_size bytes of a struct that it fills. In a struct that it reads,
+ * fields past struct_size take their defaults; bytes past the fields that it knows must be 0, else
+ * WAVETRAIN_INVALID. Samples and boxes grow the same way. Their size is a member or an argument
+ * next to them, they lie that many bytes apart, and members that a smaller one lacks are zeros.
+ * Such a size is a multiple of 8, as sizeof is, else WAVETRAIN_INVALID: a part of a pointer is not
+ * a pointer. Structs inside another struct, and those of the arrays that wavetrain fills, never
+ * grow; a larger size of one is WAVETRAIN_INVALID.
  *
  * Strings that go in are copied. Pointers that come out are borrowed until the release of their
  * batch; a DLPack tensor and what it points to, until its deleter is called.
@@ -193,29 +195,29 @@
  * n_decode_threads threads at open, and one more where batches are made on a device; they block all
  * signals. Debuggers and top call them wavetrain-io0, wavetrain-dec0 and wavetrain-gpu. The one for
  * the device calls the driver, on 8 MiB of stack. Below every stack lies a guard, see
- * hook_stack_bytes. Those that decode for it let your threads go first: they run at batch priority
+ * hook_stack_bytes. Threads that decode for it let your threads run first, at batch priority
  * (SCHED_BATCH), unless the thread that opens has another policy than SCHED_OTHER or the system
  * forbids it. For batches in host memory they run as any other thread.
- * The number of decoding threads that is derived, and not set, is the least of the CPUs in the
- * affinity mask of the thread that opens (or in cpus), of the CPU quotas of the cgroup and of all
- * that it lies in, each rounded up, and of the CPUs online. It is divided by the ranks of the node,
- * if LOCAL_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE, MV2_COMM_WORLD_LOCAL_SIZE or MPI_LOCALNRANKS
- * names their number, or SLURM_STEP_TASKS_PER_NODE in a step of srun; CPUs that cpus names are for
- * this rank alone, and a loader with share_name works for all ranks. placement_text of the stats
- * has the number and the reason.
+ * If the number of decoding threads is not set, it is the least of three numbers. These are the
+ * CPUs in the affinity mask of the thread that opens (or in cpus), the rounded CPU quotas of the
+ * cgroup and its parents, and the CPUs online. It is divided by the ranks of the node, if
+ * LOCAL_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE, MV2_COMM_WORLD_LOCAL_SIZE or MPI_LOCALNRANKS names
+ * their number, or SLURM_STEP_TASKS_PER_NODE in a step of srun. It is not divided if cpus is set,
+ * because those CPUs are for this rank alone, nor with share_name, because that loader works for
+ * all ranks. placement_text of the stats has the number and the reason.
  * thread_mode = PUMP starts none: work happens on your thread, in wavetrain_pump and in pops and
  * pushes that wait. thread_mode = HOOK starts none: work happens in jobs that your own job system
- * runs (wavetrain_workers_hook), in wavetrain_pump, and in pops and pushes that wait; 128 KiB of
- * stack are enough for all of them, where batches are made on a device 1 MiB, because they call the
+ * runs (wavetrain_workers_hook), in wavetrain_pump, and in pops and pushes that wait. 128 KiB of
+ * stack are enough for all of them; if batches are made on a device 1 MiB, because they call the
  * driver.
- * All other functions take 32 KiB of stack at most, and so do these with threads of ours. Where
+ * All other functions take 32 KiB of stack at most, and so do these if wavetrain has threads. If
  * backend is AUTO or CUDA, open, memory_need and config_fit call the driver too: 1 MiB.
  * Only push, pop and close with a timeout wait, and hooks that you make wait.
  *
- * No function is a cancellation point: a thread that is cancelled (pthread_cancel) inside of one,
- * also while it waits or works there, goes on until the call has returned and its results are
- * written. What ends a wait is its timeout, or close. Hooks are called with cancellation off,
- * whatever the thread, and must leave it off; threads of ours are never cancelled.
+ * No function is a cancellation point. A thread that is cancelled (pthread_cancel) inside of one,
+ * also while it waits or works there, continues until the call has returned and its results are
+ * written. Only its timeout, or close, ends a wait. Hooks are called with cancellation off,
+ * whatever the thread, and must leave it off; wavetrain's threads are never cancelled.
  *
  * A signal handler must call no function, because the thread that it interrupts may hold a lock
  * that the function takes; wavetrain_version and wavetrain_status_str take none. It must not leave
@@ -241,8 +243,8 @@
  * Calls return a status: 0 is success, below 0 an error, above 0 "not now". Nothing that a file or
  * an argument holds ends the process. Results are written on success only; taken, held, need and
  * error are written on failure too. wavetrain_error names the sample, the chunk, the reason and the
- * way out. Functions with an error argument take NULL for it; the text of every call on a loader
- * that failed is there in wavetrain_last_error. Nothing is printed unless log_quiet = 0.
+ * fix. Functions with an error argument take NULL for it; the text of every call on a loader that
+ * failed is there in wavetrain_last_error. Nothing is printed unless log_quiet = 0.
  */
 #ifndef WAVETRAIN_H
 #define WAVETRAIN_H
@@ -255,24 +257,24 @@ extern "C" {
 #endif
 
 /* ---- 7. Version --------------------------------------------------------------------------- */
-/* What holds between a header and an archive or shared library of another version, before 1.0 too:
+/* The rules between a header and an archive or shared library of another version, before 1.0 too:
  *
- *   same major     A program built with the older header goes on working with the newer library.
+ *   same major     A program built with the older header keeps working with the newer library.
  *                  With an older library than its header a program works as long as it calls no
- *                  function and sets no field that the library does not have: the first does not
+ *                  function and sets no field that the library does not have. The first does not
  *                  link, the second is WAVETRAIN_INVALID.
  *   another major  Nothing holds.
  *
  * So the shared library is libwavetrain.so.MAJOR, and CMake's find_package takes the same major,
  * not older than what it is asked for. Minor and patch may add functions, fields at the end of
  * structs (4.), statuses and constants, and what used to be refused may work. The C++ headers are
- * compiled into the program: of these the same source goes on compiling. The Rust crate keeps to
- * cargo's rule, by which another minor may change it before 1.0. */
+ * compiled into the program: source that uses them keeps compiling. The Rust crate keeps to cargo's
+ * rule, by which another minor may change it before 1.0. */
 
 #define WAVETRAIN_VERSION_MAJOR 0
 #define WAVETRAIN_VERSION_MINOR 1
 #define WAVETRAIN_VERSION_PATCH 0
-/* What wavetrain_version returns in an archive of this header. */
+/* The number that wavetrain_version returns in an archive of this header. */
 #define WAVETRAIN_VERSION                                                                          \
     ((WAVETRAIN_VERSION_MAJOR << 16) | (WAVETRAIN_VERSION_MINOR << 8) | WAVETRAIN_VERSION_PATCH)
 
@@ -292,7 +294,7 @@ enum {
     WAVETRAIN_DTYPE = -3,         /* no cast from the array's type to the output type */
     WAVETRAIN_RANK = -4,          /* box, array and sample shape have ranks that do not fit */
     WAVETRAIN_IO = -5,            /* something that is there could not be opened or read */
-    WAVETRAIN_DECODE = -6,        /* bytes of the store are not what the format says */
+    WAVETRAIN_DECODE = -6,        /* bytes of the store break the rules of their format */
     WAVETRAIN_UNSUPPORTED = -7,   /* well-formed, but nothing that this version reads or does */
     WAVETRAIN_CUDA = -8,          /* a CUDA driver call failed */
     WAVETRAIN_OUT_OF_MEMORY = -9, /* at open: no memory, thread or free handle */
@@ -317,7 +319,7 @@ enum {
 #define WAVETRAIN_SCRATCH_BYTES 4259840 /* 4 MiB + 64 KiB: for config_fit and array_info */
 #define WAVETRAIN_FOREVER UINT64_MAX    /* a timeout that never runs out */
 #define WAVETRAIN_TENSORS_PER_SLOT 8    /* DLPack tensors of a field that live at a time */
-#define WAVETRAIN_POP_TIMEOUT (UINT64_MAX - 1) /* of pop: as long as config.pop_timeout_ns says */
+#define WAVETRAIN_POP_TIMEOUT (UINT64_MAX - 1) /* of pop: config.pop_timeout_ns */
 #define WAVETRAIN_UNTIL_RELEASED (UINT64_MAX - 2) /* of close: waits for batches and tensors, too */
 #define WAVETRAIN_NGFF_VERSION_BYTES 16
 #define WAVETRAIN_FIELDS_MAX 8          /* tensors in a batch */
@@ -327,7 +329,8 @@ enum {
 typedef uint64_t wavetrain_loader;
 typedef uint64_t wavetrain_batch;
 
-/* Of dlpack.h, by name only: include yours to look inside. Layout 1.x and that before 1.0. */
+/* From dlpack.h, by name only: include that header to look inside. Layout 1.x and that before
+ * 1.0. */
 struct DLManagedTensorVersioned;
 struct DLManagedTensor;
 
@@ -352,7 +355,7 @@ enum {
     WAVETRAIN_DTYPE_FORCE32 = 0x7FFFFFFF
 };
 
-/* Why something failed. Yours; set struct_size before the call. */
+/* Why something failed. Your memory; set struct_size before the call. */
 typedef struct wavetrain_error {
     size_t struct_size;
     wavetrain_status status;
@@ -362,10 +365,10 @@ typedef struct wavetrain_error {
     uint32_t sample;     /* its place in the batch, else 0 */
     uint32_t reserved;   /* 0 */
     uint64_t chunk[WAVETRAIN_RANK_MAX];    /* place in the array's grid of chunks */
-    char text[WAVETRAIN_ERROR_TEXT_BYTES]; /* UTF-8 with a NUL: array, chunk, reason, way out */
+    char text[WAVETRAIN_ERROR_TEXT_BYTES]; /* UTF-8 with a NUL: array, chunk, reason, fix */
 } wavetrain_error;
 
-/* Where the bytes of a line of the bill are. */
+/* The place of the bytes of a line of the memory budget. */
 enum {
     WAVETRAIN_MEMORY_HOST = 0,
     WAVETRAIN_MEMORY_PINNED = 1, /* page-locked */
@@ -373,7 +376,7 @@ enum {
     WAVETRAIN_MEMORY_FORCE32 = 0x7FFFFFFF
 };
 
-/* A line of the memory bill. */
+/* A line of the memory budget. */
 typedef struct wavetrain_memory_line {
     char name[WAVETRAIN_NAME_BYTES]; /* what the bytes are for */
     uint32_t kind;                   /* WAVETRAIN_MEMORY_ */
@@ -381,7 +384,7 @@ typedef struct wavetrain_memory_line {
     uint64_t bytes;
 } wavetrain_memory_line;
 
-/* The memory bill of a config. Yours; set struct_size before the call. */
+/* The memory budget of a config. Your memory; set struct_size before the call. */
 typedef struct wavetrain_memory {
     size_t struct_size;
     uint64_t host_bytes;   /* one block of host memory .. */
@@ -395,33 +398,34 @@ typedef struct wavetrain_memory {
     uint64_t shared_bytes; /* host memory that processes share; 0 without share_name */
 } wavetrain_memory;
 
-/* What a box reads: kind. */
+/* The kinds of a box, by what it reads. */
 enum {
     WAVETRAIN_BOX_URI = 0,    /* an array of a store */
-    WAVETRAIN_BOX_MEMORY = 1, /* memory of yours */
+    WAVETRAIN_BOX_MEMORY = 1, /* your memory */
     WAVETRAIN_BOX_VALUE = 2,  /* the same, of up to 64 bytes, which push copies: a label */
     WAVETRAIN_BOX_FORCE32 = 0x7FFFFFFF
 };
 
-/* What a box of MEMORY or of a VALUE reads: a tensor of as many axes as the box. Yours; set
- * struct_size. It is read during push; what data points to, too, of a VALUE. Of MEMORY it is
- * borrowed, and must not be written, until the batch of the sample is popped, or reset or close has
- * returned WAVETRAIN_OK, or close WAVETRAIN_AGAIN for batches and tensors alone. The fill value of
- * a tensor is 0. These boxes need fields or max_boxes_per_sample in the config.
+/* The source of a box of MEMORY or of a VALUE: a tensor of as many axes as the box. Your memory;
+ * set struct_size. The struct is read during push, and so are the elements of a VALUE. The elements
+ * of MEMORY are borrowed, and must not be written, until the batch of the sample is popped. A reset
+ * or close that returned WAVETRAIN_OK also ends the loan, as does a close that returned
+ * WAVETRAIN_AGAIN for batches and tensors alone. The fill value of a tensor is 0. These boxes need
+ * fields or max_boxes_per_sample in the config.
  *
- * Memory of the host is copied through pinned memory of ours on its way to a device. Memory of a
- * device is not copied: the kernel that fills the batch reads it where it lies, when event is over,
- * and has run when the batch is popped, or reset or close has returned. Nothing outside of the
- * tensor's elements, from the first in memory to the last, is read. It must be memory that kernels
- * in the loader's context can read, of the device of its batches: another device is
- * WAVETRAIN_INVALID, a loader on the host WAVETRAIN_UNSUPPORTED. WHAT IS NO SUCH MEMORY IS FOUND
- * OUT BY THE KERNEL ALONE, AND THEN THE CONTEXT IS LOST.
+ * CPU memory is copied through wavetrain's pinned memory on its way to a device. Memory of a device
+ * is not copied: the kernel that fills the batch reads it in place, once event is over. That kernel
+ * has run when the batch is popped, or reset or close has returned. Nothing outside of the tensor's
+ * elements, from the first in memory to the last, is read. It must be memory that kernels in the
+ * loader's context can read, of the device of its batches: another device is WAVETRAIN_INVALID, a
+ * loader on the host WAVETRAIN_UNSUPPORTED. ONLY THE KERNEL FINDS OUT THAT MEMORY IS NOT SUCH
+ * MEMORY, AND THEN THE CONTEXT IS LOST.
  *
- * event is borrowed like the memory, and must not be recorded again meanwhile. It is asked for as
- * often as we look at the device, and no stream of ours waits for it: until it is over it keeps its
- * batch, and those behind it in the order of pops, but no other is made later. One that fails is
- * WAVETRAIN_CUDA at pop, whatever on_error says, until reset. DO NOT RECORD IT IN A CAPTURE: to ask
- * for it may break that, and it stands for no work. */
+ * event is borrowed like the memory, and must not be recorded again meanwhile. wavetrain queries it
+ * whenever it looks at the device; none of its streams waits for it. Until the event is over, its
+ * batch and those after it in the order of pops are not ready. Other batches are not delayed. One
+ * that fails is WAVETRAIN_CUDA at pop, whatever on_error is, until reset. DO NOT RECORD IT IN A
+ * CAPTURE: to ask for it may break that, and it stands for no work. */
 typedef struct wavetrain_tensor {
     size_t struct_size;
     const void *data;     /* the first element, of any alignment; the bytes from the first element
@@ -432,11 +436,11 @@ typedef struct wavetrain_tensor {
     uint32_t reserved;    /* 0 */
     uint64_t shape[WAVETRAIN_RANK_MAX];
     int64_t strides[WAVETRAIN_RANK_MAX]; /* bytes from one element to the next; all 0: row-major */
-    void *event;          /* of a device: a CUevent behind which the elements are there; NULL: they
-                             are, before push is called. Of the host NULL */
+    void *event;          /* of a device: a CUevent after which the elements are complete; NULL:
+                             they are complete when push is called. For CPU memory NULL */
 } wavetrain_tensor;
 
-/* A box of a field that is overwritten. Yours; copied by push. */
+/* A box of a field that is overwritten. Your memory; copied by push. */
 typedef struct wavetrain_erase {
     uint64_t begin[WAVETRAIN_RANK_MAX]; /* by axis of the field: the first place */
     uint64_t end[WAVETRAIN_RANK_MAX];   /* one past the last, at most the field's extent; of axes
@@ -446,10 +450,10 @@ typedef struct wavetrain_erase {
     uint32_t reserved;   /* 0 */
 } wavetrain_erase;
 
-/* Arithmetic on the elements of a box on their way into a field of F32, BF16 or F16. Yours; set
- * struct_size; copied by push. It needs config.augment = 1, and elements of any type but RAW.
+/* Arithmetic on the elements of a box on their way into a field of F32, BF16 or F16. Your memory;
+ * set struct_size; copied by push. It needs config.augment = 1, and elements of any type but RAW.
  *
- * For each place of the field that the box goes to, in this order:
+ * For each place of the field that the box covers, in this order:
  *
  *     x = (float)element              as a cast to F32 makes it
  *     x = x * scale[c]                unless scale is NULL
@@ -474,13 +478,14 @@ typedef struct wavetrain_erase {
  *     h = h ^ h >> 31;
  *     z = table[h >> 53] + table[h >> 42 & 2047];                 one addition of floats
  *
- * table[i] is the float next to Q((i + 0.5) / 2048) * 0.7073325951129718, where Q is the quantile
- * of the normal distribution: z has mean 0 and variance 1, and is between -4.94 and 4.94. Two boxes
- * that go to other places of a sample with the same key have other noise.
+ * table[i] is the float next to Q((i + 0.5) / 2048) * 0.7073325951129718. Q is the quantile of the
+ * normal distribution. z has mean 0 and variance 1, and is between -4.94 and 4.94. Two boxes that
+ * go to other places of a sample with the same key have other noise.
  *
- * The fill value of an array goes through all this, as its elements do. What pad_mode of the field
- * makes outside of the array does where pad_goes_through is 1, a pad_value as an element of the
- * field; else it is cast alone, and erased nowhere. Places that no box covers never do.
+ * The arithmetic applies to the fill value of an array, as to its elements. If pad_goes_through is
+ * 1, it also applies to the padding that pad_mode of the field makes outside of the array; a
+ * pad_value then counts as an element of the field. Else padding is cast alone, and erased nowhere.
+ * The arithmetic never applies to places that no box covers.
  *
  * read_into refuses boxes that have it. */
 typedef struct wavetrain_augment {
@@ -495,7 +500,7 @@ typedef struct wavetrain_augment {
     uint32_t has_clamp;    /* 0 or 1 */
     float noise_sigma;     /* 0: none; at least 0, finite */
     uint64_t noise_key;
-    const wavetrain_erase *erase; /* n_erase boxes, each erase_bytes behind the one before */
+    const wavetrain_erase *erase; /* n_erase boxes, each erase_bytes after the one before */
     uint32_t n_erase;      /* up to 8 */
     uint32_t erase_bytes;  /* sizeof(wavetrain_erase); 0 where there is none */
     uint32_t pad_goes_through; /* 0 or 1 */
@@ -509,8 +514,8 @@ enum {
     WAVETRAIN_FILTER_FORCE32 = 0x7FFFFFFF
 };
 
-/* An affine map from the places of a box to voxels of an array. Yours; set struct_size; copied by
- * push. It needs config.augment = 1.
+/* An affine map from the places of a box to voxels of an array. Your memory; set struct_size;
+ * copied by push. It needs config.augment = 1.
  *
  * Up to three axes of the array are mapped. Along these the box has begin 0, end the extent of the
  * output, and no step. Place (i, j, k) of the box reads about the voxel whose coordinate along
@@ -518,13 +523,14 @@ enum {
  *
  *     x[a] = matrix[a][0] * i + matrix[a][1] * j + matrix[a][2] * k + matrix[a][3]
  *
- * where only the first `rank` rows, columns and indices are there. Place p and voxel p are centres.
+ * Only the first `rank` rows, columns and indices exist. Place p and voxel p are centres.
  * The other axes are copied as of any box; with pad_mode constant they must lie inside of the
  * array. pad_mode of the field has the voxels outside along the mapped ones.
  *
  * Each entry of the matrix is rounded once, to the nearest multiple of 2^-32, ties to even; x is
- * exact from there on. An entry, or a coordinate relative to the first voxel that is read, of 2^31
- * or more is WAVETRAIN_INVALID, and so is a matrix that is not finite or that is singular.
+ * exact from there on. An entry of 2^31 or more is WAVETRAIN_INVALID, and so is such a coordinate,
+ * relative to the first voxel that is read. A matrix that is not finite or that is singular is
+ * WAVETRAIN_INVALID, too.
  *
  * NEAREST takes the voxel floor(x + 1/2), of any type that a box of the array may have.
  *
@@ -543,8 +549,8 @@ enum {
  * reflect no place is.
  *
  * The voxels between the corners of the output that lie in the array are read into memory of
- * config.max_resample_bytes; boxes of a batch that have room there together decode a chunk once. A
- * box that reads more is WAVETRAIN_BUDGET at pop, of its sample alone.
+ * config.max_resample_bytes. Boxes of a batch that fit there together decode a chunk once. A box
+ * that reads more is WAVETRAIN_BUDGET at pop, of its sample alone.
  *
  * The uri may name an OME-NGFF image, in the versions that #level= reads. The matrix leads to
  * voxels of its level 0, whichever level is read: the given one, or with level -1 the coarsest that
@@ -582,20 +588,20 @@ typedef struct wavetrain_affine {
     uint32_t reserved;   /* 0 */
 } wavetrain_affine;
 
-/* A box of an array or a tensor, and where in a field of the sample its elements go. Yours; copied
- * by push.
+/* A box of an array or a tensor, and the place of its elements in a field of the sample. Your
+ * memory; copied by push.
  *
  * The box has ceil((end - begin) / |step|) places along each of its axes. Place p reads the element
  * begin + p * step of the array, or, where step is below 0, end - 1 + p * step: as a slice of numpy
- * does. Outside of the array a step of 1 or -1 reads what pad_mode of the field says; a longer one
- * has to stay inside. Chunks that a step leads over are not read.
+ * does. Outside of the array a step of 1 or -1 reads the padding of the field (pad_mode); a longer
+ * one has to stay inside. Chunks that a step leads over are not read.
  *
- * The places of an axis go side by side along an axis of the field, from its element at[] on. With
- * axes all 0 the axes of the box are those of the field in order: axes of extent 1 may be dropped
- * so that the extents are those of the sample, and where they are not, but a part of it, its last
- * axes are those of the field. An axis of the field that no axis of the box becomes has the one
- * place at[]. Boxes of a sample that go to the same place of a field are WAVETRAIN_INVALID; places
- * that none goes to hold pad_value of the field. */
+ * The places of an axis lie next to each other along an axis of the field, from its element at[]
+ * on. With axes all 0 the axes of the box are those of the field in order. Axes of extent 1 may be
+ * dropped so that the extents are those of the sample. If the extents are a part of the sample's,
+ * the last axes of the box are those of the field. An axis of the field that no axis of the box
+ * becomes has the one place at[]. Boxes of a sample that cover the same place of a field are
+ * WAVETRAIN_INVALID; places that no box covers hold pad_value of the field. */
 typedef struct wavetrain_box {
     const char *uri;    /* path or file:// uri, with a files hook any uri; UTF-8, needs no NUL; a
                          * last '/' is dropped. A relative path is of the folder that was the
@@ -606,10 +612,10 @@ typedef struct wavetrain_box {
     int64_t begin[WAVETRAIN_RANK_MAX];
     int64_t end[WAVETRAIN_RANK_MAX]; /* one past the last */
 
-    /* What a box of the first version lacks; zeros are what it meant. */
-    uint32_t field;                   /* that its elements go to, counted from 0 */
+    /* Members that a box of the first version lacks; zeros have its meaning. */
+    uint32_t field;                   /* that gets its elements, counted from 0 */
     uint32_t reserved;                /* 0 */
-    uint64_t at[WAVETRAIN_RANK_MAX];  /* by axis of the field: where the first place goes */
+    uint64_t at[WAVETRAIN_RANK_MAX];  /* by axis of the field: its index of the first place */
     int64_t step[WAVETRAIN_RANK_MAX]; /* by axis of the box: elements from one place to the next,
                                          backwards below 0; 0 is 1. Beyond 1 at most 536,870,911, to
                                          at most 268,435,455 places */
@@ -623,12 +629,12 @@ typedef struct wavetrain_box {
                                          step say */
 } wavetrain_box;
 
-/* A sample. Yours; copied by push, which takes sizeof(wavetrain_sample) as an argument. */
+/* A sample. Your memory; copied by push, which takes sizeof(wavetrain_sample) as an argument. */
 typedef struct wavetrain_sample {
-    const wavetrain_box *boxes; /* n_boxes boxes, each box_bytes behind the one before */
+    const wavetrain_box *boxes; /* n_boxes boxes, each box_bytes after the one before */
     uint32_t n_boxes;           /* 1 to max_boxes_per_sample */
     uint32_t box_bytes;         /* sizeof(wavetrain_box) */
-    uint64_t tag;               /* yours; comes back with the batch and in errors */
+    uint64_t tag;               /* your number; the batch and errors return it */
 } wavetrain_sample;
 
 /* Which arrays of a column have one row, for all rows of the table: flags. */
@@ -644,13 +650,13 @@ enum {
     WAVETRAIN_COLUMN_FORCE32 = 0x7FFFFFFF
 };
 
-/* A column of a table: one box of each sample, as numbers in arrays. Yours; set struct_size, and
- * zeros for what is not there. It and all that it points to are yours again when push_table
- * returns.
+/* A column of a table: one box of each sample, as numbers in arrays. Your memory; set struct_size,
+ * and zeros for members that are left out. When push_table returns, it no longer uses the column
+ * and all that it points to.
  *
- * Each array has `count` rows, packed, or one row where flags says so. The array lies at a multiple
- * of the size of its numbers. A box of a column reads what a wavetrain_box reads of the same field,
- * rank, begin, step and at, with axes all 0 and end one past its last element:
+ * Each array has `count` rows, packed, or one row if flags has its bit. The array lies at a
+ * multiple of the size of its numbers. A box of a column reads what a wavetrain_box reads of the
+ * same field, rank, begin, step and at, with axes all 0 and end one past its last element:
  *
  *     end = begin + (shape - 1) * |step| + 1
  *
@@ -658,7 +664,7 @@ enum {
  * elements 18, 14 and 10. A shape of 0 is an empty box, which push_table refuses. */
 typedef struct wavetrain_column {
     size_t struct_size;
-    uint32_t field;           /* that the elements go to, counted from 0 */
+    uint32_t field;           /* that gets the elements, counted from 0 */
     uint32_t rank;            /* axes of each box, 0 to WAVETRAIN_RANK_MAX */
     uint32_t kind;            /* WAVETRAIN_BOX_URI or WAVETRAIN_BOX_VALUE */
     uint32_t flags;           /* WAVETRAIN_BEGIN_IS_ONE .. */
@@ -670,14 +676,14 @@ typedef struct wavetrain_column {
     const uint64_t *shape;    /* [count][rank], places; NULL where rank is 0 */
     const int64_t *step;      /* [count][rank], elements, as of wavetrain_box; NULL: 1, and of a
                                  VALUE */
-    const uint64_t *at;       /* [count][axes of the field]: where the first place goes; NULL: 0 */
+    const uint64_t *at;       /* [count][axes of the field]: index of the first place; NULL: 0 */
     const void *values;       /* of VALUE: [count][value_bytes]; each value is row-major, has the
                                  extents `shape`, and is copied whole. These need fields or
                                  max_boxes_per_sample in the config */
     uint32_t value_dtype;     /* WAVETRAIN_F32 ..: one that the field may be made of; else 0 */
     uint32_t value_bytes;     /* bytes of the value of a row, 1 to 64; else 0 */
-    const wavetrain_augment *augment; /* [count], each augment_bytes behind the one before; NULL:
-                                 elements are cast alone */
+    const wavetrain_augment *augment; /* [count], each augment_bytes after the one before; NULL:
+                                         elements are cast alone */
     uint32_t augment_bytes;   /* sizeof(wavetrain_augment); 0 where there is none */
     uint32_t affine_bytes;    /* sizeof(wavetrain_affine); 0 if there is none */
     const wavetrain_affine *affine; /* [count], each affine_bytes after the one before: where the
@@ -685,8 +691,8 @@ typedef struct wavetrain_column {
                                  of the output. NULL: as begin, shape and step say */
 } wavetrain_column;
 
-/* A tensor of batches: a part of each sample, with a type and a shape of its own. Yours; an array
- * of them is fields of the config, field_bytes from one to the next. */
+/* A tensor of batches: a part of each sample, with a type and a shape of its own. Your memory; an
+ * array of them is fields of the config, field_bytes from one to the next. */
 typedef struct wavetrain_field {
     char name[WAVETRAIN_NAME_BYTES]; /* "mask": UTF-8 with a NUL, each another, without '/' */
     uint32_t sample_rank;   /* axes of a sample, 0 to 16; 0: one element for each, the batch has the
@@ -701,13 +707,13 @@ typedef struct wavetrain_field {
                                must fit dtype */
 } wavetrain_field;
 
-/* What a popped batch holds of a field. Yours; set struct_size. The pointers in it are wavetrain's,
- * borrowed until release. Rows are packed in row-major order: sample i starts at data + i *
- * (bytes / sample_count). You may write to data. */
+/* The part of a popped batch that is one field. Your memory; set struct_size. The pointers in it
+ * are wavetrain's, borrowed until release. Rows are packed in row-major order: sample i starts at
+ * data + i * (bytes / sample_count). You may write to data. */
 typedef struct wavetrain_batch_view {
     size_t struct_size;
-    void *data;            /* host or device memory, as backend says; aligned to 256 bytes, unless
-                              it is lent */
+    void *data;            /* CPU or device memory, see backend; aligned to 256 bytes, unless it is
+                              lent */
     uint64_t bytes;        /* of sample_count samples */
     uint32_t rank;         /* 1 + sample_rank */
     uint32_t dtype;        /* WAVETRAIN_F32 .. */
@@ -724,9 +730,9 @@ typedef struct wavetrain_batch_view {
     uint32_t failed_samples;          /* how many of them are not 0 */
     uint32_t reserved;                /* 0 */
     const uint64_t *filled_shape; /* [sample_count][sample_rank, of a scalar 1]: how far boxes of
-                                the sample reach along each axis, the largest place + 1, what
-                                pad_mode filled included; 0: no box goes to the field. A scalar
-                                has 1 or 0 */
+                                     the sample reach along each axis, the largest place + 1,
+                                     padding by pad_mode included. 0: no box covers a part of the
+                                     field. A scalar has 1 or 0 */
     const uint64_t *digests; /* sample_count digests, see digest of the config, in host memory
                                 whatever the backend; NULL where it is 0 */
     uint64_t digest;         /* the sum over the samples of mix(position, digest); 0 likewise */
@@ -743,7 +749,7 @@ typedef struct wavetrain_target {
     uint64_t bytes; /* at least those of samples_per_batch samples; others are not touched */
 } wavetrain_target;
 
-/* What one stage has done. */
+/* The work of one stage. */
 typedef struct wavetrain_metric {
     uint64_t ns;           /* nanoseconds, summed over threads */
     uint64_t ns_best;      /* the shortest observation; UINT64_MAX before the first */
@@ -754,7 +760,7 @@ typedef struct wavetrain_metric {
     uint64_t histogram[WAVETRAIN_HISTOGRAM_BUCKETS];
 } wavetrain_metric;
 
-/* What compresses a chunk, whatever checksums are around or inside it. */
+/* The compressor of a chunk, whatever checksums are around or inside it. */
 enum {
     WAVETRAIN_CODEC_NONE = 0, /* nothing compressed it */
     WAVETRAIN_CODEC_ZSTD = 1,
@@ -798,8 +804,8 @@ typedef struct wavetrain_event {
 /* Why a thread of the CPU decodes a compressed chunk on its way to a device: a place of
  * chunks_not_on_device. From BROKEN on it was to be the device, and the chunk was read again. */
 enum {
-    WAVETRAIN_BY_WORKER_OFF = 0,      /* device_decode says so, or is AUTO beside more than two
-                                         threads that decode, or a cap has no room for it */
+    WAVETRAIN_BY_WORKER_OFF = 0,      /* device_decode is OFF, or is AUTO with more than two threads
+                                         that decode, or a cap has no room for it */
     WAVETRAIN_BY_WORKER_CODEC = 1,    /* no device decodes what compresses its array, or only where
                                          device_decode is ON */
     WAVETRAIN_BY_WORKER_KEPT = 2,     /* it is kept in the chunk cache */
@@ -807,7 +813,7 @@ enum {
     WAVETRAIN_BY_WORKER_LARGE = 4,    /* it is one large stream, which a thread decodes sooner */
     WAVETRAIN_BY_WORKER_ARRAY = 5,    /* eight chunks of its array were read again */
     WAVETRAIN_BY_WORKER_BROKEN = 6,   /* a checksum or a header is wrong */
-    WAVETRAIN_BY_WORKER_OTHER_CODEC = 7, /* blosc of another codec than the metadata says, or no
+    WAVETRAIN_BY_WORKER_OTHER_CODEC = 7, /* blosc of another codec than the metadata names, or no
                                             zstd frame that a device decodes: one with a checksum or
                                             a dictionary, or several */
     WAVETRAIN_BY_WORKER_STREAMS = 8,  /* more than 64 streams and one for each KiB, with the blocks
@@ -826,10 +832,10 @@ typedef struct wavetrain_stats_view {
     wavetrain_metric post_decode;    /* decoded chunks laid out for the device, by threads of the
                                         CPU; 0 on the host */
     wavetrain_metric decode_gap;     /* of a worker, from the end of a decode to the next one's
-                                        beginning, since the wave of that may be read, if it did
-                                        not sleep meanwhile; of your threads, inside a job alone.
-                                        The stream that decodes on a device has gaps, too, since
-                                        the copy of the next wave began */
+                                        beginning, since the wave of that may be read, if it did not
+                                        sleep meanwhile. For your threads, inside a job alone. The
+                                        stream that decodes on a device has gaps, too, since the
+                                        copy of the next wave began */
     wavetrain_metric assemble;       /* chunks cast into batches; in: source, out: batch bytes */
     wavetrain_metric bind_wait;      /* waves, from when they may be read to the first decode */
     wavetrain_metric pop_wait;       /* pops that waited, whatever came of it */
@@ -866,9 +872,10 @@ typedef struct wavetrain_stats_view {
     uint32_t reserved3;              /* 0 */
     uint32_t reserved;               /* 0 */
     char reserved_text[WAVETRAIN_NAME_BYTES]; /* empty */
-    uint64_t gpu_overhead_bytes; /* device memory that went at open for kernels and streams, beside
-                                    gpu_bytes_committed: the driver's, not ours to cap, and what
-                                    others took in that moment is in it. 0 on the host */
+    uint64_t gpu_overhead_bytes; /* device memory that the driver took at open for kernels and
+                                    streams, in addition to gpu_bytes_committed. wavetrain cannot
+                                    cap it, and memory that others took in that moment is in it. 0
+                                    on the host */
     /* Chunks that threads of the CPU decoded, at the place of what compresses them: into batches in
      * host memory, or, where backend is CUDA, for the device. Counted when a job of some chunks of
      * an array ends; together they are decode.count. Chunks that are missing, fail or come from the
@@ -926,8 +933,8 @@ typedef struct wavetrain_stats_view {
                                        waited for; on a consumer those that are not attached now */
 } wavetrain_stats_view;
 
-/* What lies at a path. Images, plates and wells are groups whose attributes say so (OME-NGFF 0.1 to
- * 0.5). */
+/* The kinds of a node at a path. Images, plates and wells are groups whose attributes make them so
+ * (OME-NGFF 0.1 to 0.5). */
 enum {
     WAVETRAIN_NODE_UNKNOWN = 0, /* its document could not be looked at */
     WAVETRAIN_NODE_ARRAY = 1,
@@ -938,7 +945,7 @@ enum {
     WAVETRAIN_NODE_FORCE32 = 0x7FFFFFFF
 };
 
-/* Where the entries of a group come from: bits of entry_sources. */
+/* The sources of the entries of a group: bits of entry_sources. */
 enum {
     WAVETRAIN_SOURCE_NGFF = 1,         /* OME-NGFF attributes: levels, wells, fields, labels */
     WAVETRAIN_SOURCE_CONSOLIDATED = 2, /* consolidated metadata, .zmetadata */
@@ -947,13 +954,14 @@ enum {
 };
 
 /* Attributes by which other readers, such as xarray, make other numbers of an array's elements:
- * bits of packing. wavetrain applies none of them: elements come out as they are stored, and a WARN
- * says so, once per array, where the attributes change something. */
+ * bits of packing. wavetrain applies none of them: elements are delivered as they are stored. A
+ * WARN reports it, once per array, if the attributes change something. */
 enum {
     WAVETRAIN_PACKING_SCALE = 1,    /* scale_factor: elements are multiplied by it */
     WAVETRAIN_PACKING_OFFSET = 2,   /* add_offset: then it is added */
     WAVETRAIN_PACKING_FILL = 4,     /* _FillValue or missing_value: elements equal to it are holes.
-                                       In zarr v2 xarray keeps it in fill: this bit says so too */
+                                       In zarr v2 xarray keeps it in fill: this bit is set then,
+                                       too */
     WAVETRAIN_PACKING_UNSIGNED = 8, /* _Unsigned: integers have the other sign */
     WAVETRAIN_PACKING_UNKNOWN = 16, /* the attributes, .zattrs, could not be read */
     WAVETRAIN_PACKING_FORCE32 = 0x7FFFFFFF
@@ -966,7 +974,7 @@ typedef struct wavetrain_axis {
     const char *unit; /* "micrometer" */
 } wavetrain_axis;
 
-/* A node in a group. What its pointers lead to lies in the scratch block of the call. */
+/* A node in a group. Its pointers lead into the scratch block of the call. */
 typedef struct wavetrain_group_entry {
     const char *path;           /* below the group, "labels/cells/0": the uri of the node is the uri
                                    of the group, a '/' and this. Never leads out of the group */
@@ -976,9 +984,9 @@ typedef struct wavetrain_group_entry {
     uint32_t rank;              /* axes of a level; else 0 */
     uint32_t image;             /* of a level: which image of the group; else WAVETRAIN_NO_INDEX */
     uint32_t level;             /* of a level: 0 is the finest; else WAVETRAIN_NO_INDEX */
-    uint32_t row;               /* of a well, if the store says; else WAVETRAIN_NO_INDEX */
+    uint32_t row;               /* of a well, if the store has it; else WAVETRAIN_NO_INDEX */
     uint32_t column;            /* the same */
-    uint32_t acquisition;       /* of a field, if the store says; else WAVETRAIN_NO_INDEX */
+    uint32_t acquisition;       /* of a field, if the store has it; else WAVETRAIN_NO_INDEX */
     uint32_t has_transform;     /* of a level. 1: the store has one, which these two arrays give. 0:
                                    it has none. 2: it has one that leads across axes, or that is not
                                    read, and all numbers of both arrays are NaN */
@@ -986,7 +994,7 @@ typedef struct wavetrain_group_entry {
     double translation[WAVETRAIN_RANK_MAX]; /* of its axis; finite; 1 and 0 if there is none */
 } wavetrain_group_entry;
 
-/* What an array or a group is. Yours; set struct_size before the call. */
+/* The description of an array or a group. Your memory; set struct_size before the call. */
 typedef struct wavetrain_array_view {
     size_t struct_size;
     uint32_t rank;
@@ -1013,14 +1021,14 @@ typedef struct wavetrain_array_view {
     const wavetrain_group_entry *entries; /* what is in the group, in the scratch block; NULL where
                                              nothing is */
     uint32_t entry_sources;   /* WAVETRAIN_SOURCE_ bits; 0: a files hook lists no folders, and
-                                 nothing else says what is in the group */
+                                 nothing else lists the nodes of the group */
     uint32_t entries_are_cut; /* 1: there are more than entry_total: the folder has more than 65,536
                                  names, or names that are no text */
     uint32_t image_count;     /* multiscale images of an IMAGE */
     uint32_t row_count;       /* of a PLATE */
     uint32_t column_count;    /* of a PLATE */
-    uint32_t field_count;     /* most fields in a well of a PLATE, if it says so */
-    char ngff_version[WAVETRAIN_NGFF_VERSION_BYTES]; /* "0.5"; empty where it says none */
+    uint32_t field_count;     /* most fields in a well of a PLATE, if it has that */
+    char ngff_version[WAVETRAIN_NGFF_VERSION_BYTES]; /* "0.5"; empty if it has none */
     char name[WAVETRAIN_NAME_BYTES]; /* of the plate or the first image that has one; may be cut */
     uint32_t is_rectilinear;                 /* 1: files have different extents along some axis */
     uint32_t reserved;                       /* 0 */
@@ -1038,20 +1046,20 @@ typedef struct wavetrain_array_view {
  * calling thread has left, less what wavetrain takes (section 5).
  *
  * Each is a field of wavetrain_config that wavetrain_config_default fills with struct_size and
- * zeros; zeros mean the built-in behaviour. `user` goes to every call and is not looked at. A hook
- * must not call into the loader that it serves (wavetrain_read_done excepted), must return on the
- * thread that it was called on, and must not unwind or longjmp out. */
+ * zeros; zeros mean the built-in behaviour. Every call gets `user`, which wavetrain does not look
+ * at. A hook must not call into the loader that it serves (wavetrain_read_done excepted), must
+ * return on the thread that it was called on, and must not unwind or longjmp out. */
 
-/* Where open takes its memory: host_block if it is not NULL, else alloc, else the system.
- * With thread_mode = OWN the guards below the stacks are inaccessible parts of it from open to
- * close, and readable and writable afterwards: a page below each stack, 128 KiB where hooks are
- * called. They count in the bill, but no page of them is touched. There are no guards if the system
- * refuses them, as it does in your huge pages; a WARN reports it. */
+/* The source of open's memory: host_block if it is not NULL, else alloc, else the system. With
+ * thread_mode = OWN the guards below the stacks are inaccessible parts of it from open to close,
+ * and readable and writable afterwards. A guard is a page below each stack, or 128 KiB if hooks are
+ * called on it. Guards count in the memory budget, but no page of them is touched. There are no
+ * guards if the system refuses them, as it does in your huge pages; a WARN reports it. */
 typedef struct wavetrain_memory_hook {
     size_t struct_size;
     void *user;
-    /* A block of host_bytes of the bill or more, aligned to its host_align. Yours again when close
-     * returned WAVETRAIN_OK, or open failed. Too small is WAVETRAIN_BUDGET, misaligned
+    /* A block of host_bytes of the budget or more, aligned to its host_align. It is in use until
+     * close returned WAVETRAIN_OK, or open failed. Too small is WAVETRAIN_BUDGET, misaligned
      * WAVETRAIN_INVALID. */
     void *host_block;
     uint64_t host_block_bytes;
@@ -1063,8 +1071,8 @@ typedef struct wavetrain_memory_hook {
     void (*free)(void *user, void *block, uint64_t bytes, uint64_t align);
 } wavetrain_memory_hook;
 
-/* What the functions of wavetrain_files_hook return where they fail. Absent and failed are two
- * things: an absent chunk is data (the fill value), a failed one is WAVETRAIN_IO. */
+/* Results of functions of wavetrain_files_hook that fail. Absent and failed are two things: an
+ * absent chunk is data (the fill value), a failed one is WAVETRAIN_IO. */
 enum {
     WAVETRAIN_FILE_ABSENT = -1,
     WAVETRAIN_FILE_FAILED = -2,
@@ -1075,12 +1083,12 @@ enum {
 
 /* Files that only you can read: archives, stores in memory, encrypted disks. `name` is the uri as
  * it was pushed (without file:// and the slash at its end), a '/' and the key:
- * "/data/a.zarr/c/0/1", or the metadata's: zarr.json, and where that is absent .zarray, then
+ * "/data/a.zarr/c/0/1". The keys of metadata are zarr.json, and if that is absent .zarray, then
  * .zgroup. Uris of other schemes come as they are: "s3://bucket/a.zarr/c/0/1". The name is borrowed
- * during the call. All functions may wait, and are called from several threads at once (without
- * threads of ours: from those that pump, pop, push and run jobs). Set size and read, or neither.
- * A size or a read that fails is asked for once more, unless store.retries_itself is set. The size
- * of a file is its version: see "Files may change" in section 1. */
+ * during the call. All functions may wait, and are called from several threads at once. If
+ * wavetrain has no threads, these are the ones that pump, pop, push and run jobs. Set size and
+ * read, or neither. A size or a read that fails is asked for once more, unless store.retries_itself
+ * is set. The size of a file is its version: see "Files may change" in section 1. */
 typedef struct wavetrain_files_hook {
     size_t struct_size;
     void *user;
@@ -1089,24 +1097,24 @@ typedef struct wavetrain_files_hook {
     /* Copies exactly `bytes` bytes from `offset` on to `target`. Returns 0, WAVETRAIN_FILE_ABSENT
      * or WAVETRAIN_FILE_FAILED; everything else counts as failed. */
     int64_t (*read)(void *user, const char *name, uint64_t offset, void *target, uint64_t bytes);
-    /* NULL, or begins the same read and returns before it is over; needs size and read beside it.
-     * Chunks are then read through it, metadata and shard indexes through read as before. Returns
-     * 0: the read is yours, and wavetrain_read_done(loader, ticket, result) follows exactly once,
+    /* NULL, or begins the same read and returns before it is over; needs size and read, too. Chunks
+     * are then read through it, metadata and shard indexes through read as before. Returns 0: your
+     * program has the read, and calls wavetrain_read_done(loader, ticket, result) exactly once,
      * from any thread, in any order, also before this returns. Else as read: it is not, and nothing
      * follows. `name` is borrowed until this returns, `target` until the completion. At most 2 *
-     * n_io_threads reads are yours at a time. One that fails either way is tried once more through
-     * read, and what that says counts.
+     * n_io_threads reads are in flight at a time. One that fails either way is tried once more
+     * through read, and that result counts.
      *
-     * Reset does not wait for reads in flight: their targets stay yours, and each is to be
-     * completed as if nothing had happened. Close waits for them. A read that is never completed
-     * stalls the loader in the end. Where the thread that pops is the one that completes, it must
-     * not wait in pop, push or close. */
+     * Reset does not wait for reads in flight: you may still write to their targets, and each is to
+     * be completed as if nothing had happened. Close waits for them. A read that is never completed
+     * stalls the loader in the end. If the thread that pops is the one that completes, it must not
+     * wait in pop, push or close. */
     int64_t (*read_async)(void *user, wavetrain_loader loader, uint64_t ticket, const char *name,
                           uint64_t offset, void *target, uint64_t bytes);
 } wavetrain_files_hook;
 
-/* What an array of yours is, for wavetrain_source_hook. All zeros but struct_size when describe
- * gets it. */
+/* The description of an array that your program supplies, for wavetrain_source_hook. All zeros but
+ * struct_size when describe gets it. */
 typedef struct wavetrain_source_info {
     size_t struct_size;
     uint32_t rank;            /* 0: one element; then begin and end of read have no numbers */
@@ -1126,14 +1134,14 @@ typedef struct wavetrain_source_info {
  * "hook:NAME" is the array that you know as NAME, a UTF-8 text without the slash at its end,
  * borrowed during the call. Both functions return 0, WAVETRAIN_FILE_ABSENT or
  * WAVETRAIN_FILE_FAILED; everything else counts as failed. They may wait, and are called from
- * several threads at once, on those that a files hook is called on; without threads of ours from
- * those that pump, pop, push and run jobs. What they read must not change while the loader is open.
+ * several threads at once, the same as a files hook. If wavetrain has no threads, these are the
+ * ones that pump, pop, push and run jobs. The elements must not change while the loader is open.
  * Reset and close wait for a call. Set both, or neither. */
 typedef struct wavetrain_source_hook {
     size_t struct_size;
     void *user;
-    /* Says what the array is. Absent: WAVETRAIN_NOT_FOUND. Called once for each array, and again
-     * where it was forgotten for others (n_array_meta_cache). */
+    /* Describes the array. Absent: WAVETRAIN_NOT_FOUND. Called once for each array, and again where
+     * it was forgotten for others (n_array_meta_cache). */
     int64_t (*describe)(void *user, const char *name, wavetrain_source_info *info);
     /* Writes the elements from begin to before end, `rank` numbers each, row-major to `target`,
      * which has `bytes` bytes: as many as they are. Absent: they are missing data, `fill` or, with
@@ -1143,42 +1151,42 @@ typedef struct wavetrain_source_hook {
 } wavetrain_source_hook;
 
 /* Members that wavetrain_files_hook lacks. Functions get files.user, are called from the same
- * threads as its functions, may wait as those do, and need files.size and files.read beside them;
- * each may be NULL. They return 0, WAVETRAIN_FILE_ABSENT, WAVETRAIN_FILE_FAILED or
- * WAVETRAIN_FILE_CHANGED; everything else counts as failed. A version is 32 bytes that are another
- * 32 bytes for other contents, and the same in all functions, like an ETag or a hash of one. Zeros
- * are no version. */
+ * threads as its functions, and may wait as those do. They need files.size and files.read; each may
+ * be NULL. They return 0, WAVETRAIN_FILE_ABSENT, WAVETRAIN_FILE_FAILED or WAVETRAIN_FILE_CHANGED;
+ * everything else counts as failed. A version is 32 bytes that are another 32 bytes for other
+ * contents, and the same in all functions, like an ETag or a hash of one. Zeros are no version. */
 typedef struct wavetrain_store_hook {
     size_t struct_size;
-    /* Copies the last `bytes` bytes of a file, 1 at least, to target, or all of a shorter file, and
-     * sets *got to how many they are, *size to the bytes of the file, and its version. It takes
-     * the place of files.size: a document, the index at the end of a shard (up to 4 MiB), and a
-     * file that is one chunk are one request each. For such a chunk `bytes` is the most that it can
-     * have, and so much staging is taken, because its size is not known before; if it is
-     * uncompressed and boxes need a part, read_version reads that part, and the size of the file
-     * is not checked. With chunk_cache_bytes, or on a device, its size is asked for first. */
+    /* Copies the last `bytes` bytes of a file, 1 at least, to target, or all of a shorter file.
+     * Sets *got to the number of these bytes, *size to the bytes of the file, and its version. It
+     * takes the place of files.size. One request each reads a document, the index at the end of a
+     * shard (up to 4 MiB), and a file that is one chunk. For such a chunk `bytes` is the most that
+     * it can have, and takes as much staging, because its size is not known before. If it is
+     * uncompressed and boxes need a part, read_version reads that part, and the size of the file is
+     * not checked. With chunk_cache_bytes, or on a device, its size is asked for first. */
     int64_t (*read_tail)(void *user, const char *name, void *target, uint64_t bytes, uint64_t *got,
                          uint64_t *size, uint8_t version[32]);
     /* As files.read, of that version alone, else WAVETRAIN_FILE_CHANGED, which is not tried once
-     * more and is WAVETRAIN_IO for the samples; all zeros: any version, which is told. It takes the
-     * place of files.read. If it changes a version that is not zeros, the read counts as changed.
-     * Without read_tail, the first byte of an object is read for its version, then its size. */
+     * more and is WAVETRAIN_IO for the samples; all zeros: any version, which it writes there. It
+     * takes the place of files.read. If it changes a version that is not zeros, the read counts as
+     * changed. Without read_tail, the first byte of an object is read for its version, then its
+     * size. */
     int64_t (*read_version)(void *user, const char *name, uint8_t version[32], uint64_t offset,
                             void *target, uint64_t bytes);
-    /* As files.read_async, of that version alone, or of any; nothing is told. `version` is borrowed
-     * until this returns. It takes the place of files.read_async and needs read_version, through
-     * which one that fails is read once more; with read_version, files.read_async alone is INVALID.
-     * Documents, indexes, and files that are one chunk are read by threads that wait, through
-     * read_tail and read_version: metadata_io_concurrency and n_io_threads bound those. */
+    /* As files.read_async, of that version alone, or of any; no version is written. `version` is
+     * borrowed until this returns. It takes the place of files.read_async and needs read_version,
+     * through which one that fails is read once more; with read_version, files.read_async alone is
+     * INVALID. Documents, indexes, and files that are one chunk are read by threads that wait,
+     * through read_tail and read_version: metadata_io_concurrency and n_io_threads bound those. */
     int64_t (*read_version_async)(void *user, wavetrain_loader loader, uint64_t ticket,
                                   const char *name, uint8_t version[32], uint64_t offset,
                                   void *target, uint64_t bytes);
-    /* Calls found for each child of a folder, any number of them in any order, and returns 0,
+    /* Calls found for each child of a folder, any number of them in any order. Returns 0,
      * WAVETRAIN_FILE_ABSENT or WAVETRAIN_FILE_FAILED; a folder without children may be either 0 or
      * absent. Numbered .npy files are found by it, and the arrays that the refusal of a group
      * names; NULL: a hook has no numbered files. `name` is a uri without the slash at its end.
-     * `child` is the last part of a name, UTF-8 up to its NUL, borrowed until found returns; one
-     * that is empty, has a '/', is not UTF-8, or makes a uri of more than 4,095 bytes is
+     * `child` is the last part of a name, UTF-8 up to its NUL, borrowed until found returns. A
+     * child that is empty, has a '/', is not UTF-8, or makes a uri of more than 4,095 bytes is
      * WAVETRAIN_IO with its name. is_folder: 0 if nothing lies below it. Found is to be called by
      * the thread that list was called on, before list returns; any other call does nothing.
      * WAVETRAIN_FILE_UNLISTED, before any call of found, is for a store that lists nothing, as a
@@ -1187,9 +1195,9 @@ typedef struct wavetrain_store_hook {
      * not seen before wavetrain_forget. */
     int64_t (*list)(void *user, const char *name,
                     void (*found)(void *context, const char *child, int is_folder), void *context);
-    /* Bytes between two chunks of a file that are read with them, below 4 GiB; more than an eighth
-     * of the staging of a wave counts as that, because staging is taken for each chunk with such a
-     * gap. 0: only touching chunks are one read. */
+    /* Bytes between two chunks of a file that are read with them, below 4 GiB. More than an eighth
+     * of the staging of a wave counts as that eighth, because each chunk with such a gap takes
+     * staging. 0: only touching chunks are one read. */
     uint64_t merge_gap_bytes;
     uint64_t merge_bytes_max; /* of a read of several chunks, below 4 GiB; 0: max_read_op_bytes */
     /* Reads that end later and are in flight, up to 16,384; 0: 2 * n_io_threads. Each takes a
@@ -1199,7 +1207,7 @@ typedef struct wavetrain_store_hook {
     uint32_t retries_itself;  /* 1: no second try by wavetrain, but of what read_async failed */
 } wavetrain_store_hook;
 
-/* Where log lines go. Called on any thread, in and outside of calls. `text` is UTF-8 of text_bytes
+/* Gets log lines. Called on any thread, in and outside of calls. `text` is UTF-8 of text_bytes
  * bytes and a NUL, borrowed during the call. It is one line, as the texts of errors are: control
  * characters of names are escaped, as \n or \u{1b}. `tag` is the sample's, else 0. */
 typedef struct wavetrain_log_hook {
@@ -1209,14 +1217,14 @@ typedef struct wavetrain_log_hook {
 } wavetrain_log_hook;
 
 /* Last words before a defect of wavetrain, an assertion that does not hold, ends the process.
- * `text` says where: "assertion failed at +0x1a2b +0x3c4d ...", the calls that led there, innermost
- * first, as places in the archive's code (tools/archive.sh tells how they become lines). `file` is
- * the library and its version, `line` 0. All are borrowed during the call. Called on the thread
- * that met the defect, once, for every open loader, the one opened first first: the defect may be
- * in any of them. Locks of wavetrain may be held, so it must not call into any loader. It is to end
- * the process; if it returns, the hooks of other loaders are called, a line goes to stderr, and
- * abort() follows. A defect that is met meanwhile by the same thread aborts at once; other threads
- * that meet one sleep. No input is known to lead here. */
+ * `text` has the place, "assertion failed at +0x1a2b +0x3c4d ...": the calls that led there,
+ * innermost first, as places in the archive's code (tools/archive.sh explains how they become
+ * lines). `file` is the library and its version, `line` 0. All are borrowed during the call. Called
+ * on the thread that met the defect, once, for every open loader, the one opened first first: the
+ * defect may be in any of them. Locks of wavetrain may be held, so it must not call into any
+ * loader. It is to end the process; if it returns, the hooks of other loaders are called, a line is
+ * written to stderr, and abort() follows. A defect that is met meanwhile by the same thread aborts
+ * at once; other threads that meet one sleep. No input is known to lead here. */
 typedef struct wavetrain_fatal_hook {
     size_t struct_size;
     void *user;
@@ -1230,17 +1238,17 @@ typedef struct wavetrain_fatal_hook {
  * files. Waiting and working jobs together are n_decode_threads at most, and as many threads work
  * at a time, those that wait in pop or push included.
  *
- * A host that only looks for batches, by wavetrain_pop with a timeout of 0, needs no other call:
- * whoever leaves a call hands in a job where there is work for one, which on a device is to look
- * what is done there and to give it more. Nobody looks between calls, so a device goes on by a step
- * per call.
+ * A program that only looks for batches, by wavetrain_pop with a timeout of 0, needs no other call.
+ * Each call, before it returns, hands in a job if there is work for one. On a device that work is
+ * to look what is done there and to give it more. No thread looks between calls, so a device
+ * advances by a step per call.
  *
  * run is called by one thread at a time: by those that call into the loader, wavetrain_read_done
- * included, and by those that run a job. It should return soon, and must not wait for a job. Where
- * run calls job at once, these calls work until there is nothing left to do before they return.
+ * included, and by those that run a job. It should return soon, and must not wait for a job. If run
+ * calls job at once, these calls work until there is nothing left to do before they return.
  *
- * To run a job twice harms nothing. One that you drop counts as yours until close: drop some, and
- * fewer threads work; drop all, and only pump and calls that wait do. Close waits for jobs that
+ * To run a job twice harms nothing. One that you drop counts as handed out until close: drop some,
+ * and fewer threads work; drop all, and only pump and calls that wait do. Close waits for jobs that
  * work, not for those that you did not begin; after it has returned WAVETRAIN_OK a job may still be
  * called, and does nothing. */
 typedef struct wavetrain_workers_hook {
@@ -1252,7 +1260,7 @@ typedef struct wavetrain_workers_hook {
 /* Ranges of a thread, for a profiler: begin before something is done, end after it, on the thread
  * that does it, properly nested, with no lock held. `name` lives as long as the program, and is
  * that of a metric in wavetrain_stats_view: "plan", "meta", "io", "decode", "assemble", "digest".
- * Of a read through read_async the range is the call that begins it; digests on a device have none.
+ * The range of a read through read_async is the call that begins it; digests on a device have none.
  * Set both functions or neither. */
 typedef struct wavetrain_profiler_hook {
     size_t struct_size;
@@ -1286,7 +1294,7 @@ enum {
 /* on_error */
 enum {
     WAVETRAIN_ON_ERROR_FAIL = 0, /* the first failing batch ends the stream, until reset */
-    WAVETRAIN_ON_ERROR_SKIP = 1, /* a failing sample holds pad_value, with its status beside it */
+    WAVETRAIN_ON_ERROR_SKIP = 1, /* a failing sample holds pad_value, and has its status */
     WAVETRAIN_ON_ERROR_FORCE32 = 0x7FFFFFFF
 };
 
@@ -1317,8 +1325,8 @@ enum {
 /* device_decode: what a device decodes of what it can, which is LZ4, zstd, and blosc of both */
 enum {
     WAVETRAIN_DECODE_AUTO = 0, /* nothing if more than two threads decode (n_decode_threads), or a
-                                  cap has no room to decode to; else of LZ4 those chunks that have
-                                  no more bytes in their file than boxes read of them, of one LZ4
+                                  cap has no room to decode to. Else LZ4 chunks that have no more
+                                  bytes in their file than boxes read of them; those of one LZ4
                                   block up to 256 KiB */
     WAVETRAIN_DECODE_OFF = 1,  /* nothing */
     WAVETRAIN_DECODE_ON = 2,   /* all but chunks that are kept, or that it refuses; open fails
@@ -1366,28 +1374,28 @@ enum {
 
 /* device: whose memory the batches are in, and the context of the driver that all is done in.
  *
- * -1 takes the context that is current on the thread that opens: it is yours, and must live until
- * close has returned OK. Where none is current, backend CUDA is WAVETRAIN_INVALID, and AUTO takes
- * the host: make one current, or give a number. A number takes the primary context of that device,
+ * -1 takes the context that is current on the thread that opens: you own it, and it must live until
+ * close has returned OK. If none is current, backend CUDA is WAVETRAIN_INVALID, and AUTO takes the
+ * host: make one current, or give a number. A number takes the primary context of that device,
  * which is what the CUDA runtime and most frameworks use, and retains it until close. A current
  * context that is another one, of this device or not, is WAVETRAIN_INVALID then. Every call, on any
  * thread, leaves the context and the stream capture mode of the thread as it found them. The driver
  * must be R525 or later (CUDA 12.0), the device of compute capability 8.0 or above.
  *
- * Graphs: your threads may capture their streams at any time, in any mode, and call us meanwhile.
- * Our calls are made in relaxed mode, on streams that no default stream orders, and nothing of ours
- * is queued in a stream that is being captured, nor in the legacy default stream while one that it
- * orders is. So a batch that is given back WHILE A STREAM THAT IT IS USED ON IS BEING CAPTURED
- * keeps its slot until the capture is over and what was queued before has run; pop says so where it
- * waits for that, and A CAPTURE THAT GOES ON ONLY WITH FURTHER BATCHES MAY NEVER END. SUCH A STREAM
- * MUST LIVE UNTIL CLOSE. Work in a graph counts where the graph is launched, not where it is
- * captured, and A GRAPH THAT READS A BATCH READS ITS SLOT, WHATEVER BATCH IS THERE THEN: let it
- * read memory of yours, and copy batches there. */
+ * Graphs: your threads may capture their streams at any time, in any mode, and call wavetrain
+ * meanwhile. wavetrain calls the driver in relaxed mode, on streams that no default stream orders.
+ * It queues nothing in a stream that is being captured, nor in the legacy default stream while a
+ * stream that it orders is being captured. So a batch that is given back WHILE A STREAM THAT IT IS
+ * USED ON IS BEING CAPTURED keeps its slot. It does so until the capture is over and the work
+ * queued before has run. The text of pop reports it if pop waits for that, and A CAPTURE THAT
+ * CONTINUES ONLY WITH FURTHER BATCHES MAY NEVER END. SUCH A STREAM MUST LIVE UNTIL CLOSE. Work in a
+ * graph counts where the graph is launched, not where it is captured. A GRAPH THAT READS A BATCH
+ * READS ITS SLOT, WHATEVER BATCH IS THERE THEN: let it read your own memory, and copy batches
+ * there. */
 
 /* Synthetic latency of metadata, for benches: each request to the store sleeps before it is made,
- * if it is not a read of chunks. A request is the open, the look at the size or the version, or the
- * list of names, of a file or folder; or a read of a document or an index. Request number n of a
- * loader sleeps for
+ * if it is not a read of chunks. A request opens a file or folder, looks at its size or version,
+ * lists its names, or reads a document or an index. Request number n of a loader sleeps for
  *
  *     baseline_ns + min(exp(lognormal_mu_ln_ns + lognormal_sigma_ln_ns * z), cap_ns)
  *
@@ -1404,10 +1412,10 @@ typedef struct wavetrain_metadata_latency {
     uint64_t seed;
 } wavetrain_metadata_latency;
 
-/* Everything that a loader is told. Fill it with wavetrain_config_default and change what you need:
+/* All settings of a loader. Fill it with wavetrain_config_default and change what you need:
  * sample_rank and sample_shape, or fields, must be set, all else works as it is. In brackets: the
- * default. 0 means zero, unless "0 = derived" is said. A member that is marked "Not built yet"
- * is WAVETRAIN_UNSUPPORTED at open, by name, when it differs from its default. */
+ * default. 0 means zero, unless the comment has "0 = derived". A member that is marked "Not built
+ * yet" is WAVETRAIN_UNSUPPORTED at open, by name, when it differs from its default. */
 typedef struct wavetrain_config {
     size_t struct_size;
 
@@ -1417,9 +1425,10 @@ typedef struct wavetrain_config {
     /* Axes of a sample. It must be set, unless the config has a table of fields. Up to 16. [0] */
     uint32_t sample_rank;
     uint64_t sample_shape[WAVETRAIN_RANK_MAX]; /* Extents of a sample, each at least 1. [none] */
-    /* Type of its elements: F32, BF16, F16 of all real numbers; F64 of integers; a wider integer
-     * type that loses nothing (U16 to U64 of unsigned ones, I32 and I64); of BOOL any of these,
-     * U8, I8 or I16, as 0 or 1; the array's own type or RAW, as a copy of the bits. [F32] */
+    /* Type of its elements. F32, BF16 and F16 take all real numbers; F64 takes integers. A wider
+     * integer type takes integers if it loses nothing: U16 to U64 take unsigned ones, I32 and
+     * I64 both. BOOL becomes any of these, U8, I8 or I16, as 0 or 1. The array's own type, or
+     * RAW, is a copy of the bits. [F32] */
     uint32_t dtype;
     uint32_t dtype_bytes; /* Bytes of an element if dtype is RAW, 1 to 16; else 0. [0] */
 
@@ -1434,9 +1443,9 @@ typedef struct wavetrain_config {
      * (and decoders, if n_decode_threads is set). On a device 256 MiB + 1,056 x
      * samples_per_batch x host_buffer_waves stand for the slots. [0] */
     uint64_t max_host_memory_bytes;
-    /* Samples that push takes ahead of the batch being planned, a batch or more. 0 = derived:
-     * two batches, 64 at least; with a chunk cache as many as fill it four times over, at most
-     * 4,096. Their arrays are looked up ahead. Up to 1,048,576. [0] */
+    /* Samples that push takes before their batch is planned, a batch or more. 0 = derived: two
+     * batches, 64 at least; with a chunk cache as many as fill it four times over, at most
+     * 4,096. Their arrays are looked up in advance. Up to 1,048,576. [0] */
     uint32_t lookahead_samples;
     /* Batches that are filled, ready or held at a time. Chunks of later ones are read as well
      * while reads have to be waited for. With share_name the default stands for 2 for each
@@ -1456,11 +1465,11 @@ typedef struct wavetrain_config {
 
     /* Workers and caches. */
     uint32_t n_io_threads; /* Threads that wait for storage. 1 to 1,024. [16] */
-    /* Threads that decode, or, if wavetrain has none, threads of yours that work at a time. 0 =
-     * derived: the least of the affinity mask, the cgroup's CPU quota and the CPUs online,
-     * divided by the ranks of the node if a launcher names their number; on a device less two,
-     * for your thread and the driver's, and 1 at least; fewer if the host memory cap has no room
-     * for their scratch. Up to 1,024. [0] */
+    /* Threads that decode, or, if wavetrain has none, the number of your threads that work at a
+     * time. 0 = derived: the least of the affinity mask, the cgroup's CPU quota and the CPUs
+     * online. That is divided by the ranks of the node if a launcher names their number. On a
+     * device it is less two, for your thread and the driver's, and 1 at least. It is fewer if
+     * the cap on CPU memory has no room for their scratch. Up to 1,024. [0] */
     uint32_t n_decode_threads;
     uint32_t metadata_io_concurrency; /* Metadata and index reads in flight. 1 to 4,096. [64] */
     /* Arrays whose metadata is cached; fewer if their rectilinear grids change the edge length
@@ -1472,9 +1481,9 @@ typedef struct wavetrain_config {
     uint32_t n_chunk_layout_cache;
     uint32_t max_shards_per_sample; /* Most shards that a box may touch. 0 = no limit. [0] */
     /* Bytes for decoded chunks that are cached, a part in 32 of them for tables; 0, or 65,536 or
-     * more. The chunks whose next use is farthest ahead leave first, so look far ahead. Chunks
-     * are then decoded whole. Uncompressed chunks are cached, too, if a read of the whole costs
-     * little beside one of what boxes need of it. [0] */
+     * more. The chunks whose next use is farthest away leave first, so let lookahead_samples be
+     * large. Chunks are then decoded whole. Uncompressed chunks are cached, too, if a read of
+     * the whole costs little more than one of the part that boxes need. [0] */
     uint64_t chunk_cache_bytes;
 
     /* Behaviour. */
@@ -1579,16 +1588,17 @@ typedef struct wavetrain_config {
      * takes no memory. Up to 1,024. [8] */
     uint32_t n_readers;
     /* n: batches lie in memory that is lent alone, n of them at a time, and n_batch_slots does
-     * not count. 0: lent memory, n_batch_slots at a time, goes before the slots. The tool lends
-     * nothing, and has no flag for it. [0] */
+     * not count. 0: batches lie in lent memory first, n_batch_slots at a time, and then in the
+     * slots. The tool lends nothing, and has no flag for it. [0] */
     uint32_t lent_slots;
     /* Places in the ring of events that wavetrain_trace copies, of 56 bytes; 0: no event is
      * kept. Up to 16,777,216. [0] */
     uint32_t trace_events;
     uint32_t max_indices_per_sample; /* Most indices in the lists of a sample. Not built yet. [0] */
-    /* 1: open is OUT_OF_MEMORY, before it touches a page, for a budget beyond what is left of
-     * the cgroup's memory limit, of MemAvailable + SwapFree, of CommitLimit if the system keeps
-     * to it, or of RLIMIT_AS; 0: nothing is checked. [1] */
+    /* 1: open is OUT_OF_MEMORY, before it touches a page, if the budget is more than the system
+     * allots. That is the least of the rest of the cgroup's memory limit, MemAvailable +
+     * SwapFree, the rest of CommitLimit if the system keeps to it, and the rest of RLIMIT_AS. 0:
+     * nothing is checked. [1] */
     uint32_t check_memory;
     /* WAVETRAIN_LOST_: the effect of a consumer that ends without a close, closes while batches
      * for it are left, or does not attach in time. [FAIL] */
@@ -1614,9 +1624,10 @@ typedef struct wavetrain_config {
     /* To here. */
 } wavetrain_config;
 
-/* Digests. With digest = 1 a batch comes with 64 bits for each of its samples and fields, over the
- * bytes that the sample has there: row-major, of the output type, padding and fill included, of a
- * sample that failed what stands in its place. They do not depend on threads, batches or backend.
+/* Digests. With digest = 1 a batch has 64 bits for each of its samples and fields, over the bytes
+ * of the sample there. These are row-major, of the output type, padding and fill included. For a
+ * sample that failed they are over the bytes that stand in its place. They do not depend on
+ * threads, batches or backend.
  *
  *     mix(position, digest), which wavetrain_epoch.h has as wavetrain_mix:
  *         x = digest ^ (position * 0x9E3779B97F4A7C15)
@@ -1631,18 +1642,18 @@ typedef struct wavetrain_config {
  * last word is filled up with zeros. The position of a sample is how many samples push took before
  * it since open, or since the last reset that returned OK. Samples that failed count, and so do
  * those of a batch that drop_last discards. So the sum over the batches of a stream is that over
- * its samples, however they are cut into batches. Of loaders that share an epoch add up
+ * its samples, however they are cut into batches. For loaders that share an epoch, add up
  * mix(position in the epoch, digest of the sample) yourself.
  *
- * Equal bytes have equal digests; of different ones two agree about once in 2^64 pairs. Who wants
- * to find such bytes can: a digest tells accidents, not attacks. */
+ * Equal bytes have equal digests; of different ones two agree about once in 2^64 pairs. An attacker
+ * can find such bytes: a digest detects accidents, not attacks. */
 
 /* ---- 12. Functions ------------------------------------------------------------------------ */
 /* For all: any thread, at any time. "Does not wait" means that it takes a lock for a short while at
- * most. With a loader that is not open every one returns WAVETRAIN_SHUTDOWN and writes nothing but
- * an error, so that is not said again. NULL is WAVETRAIN_INVALID where nothing else is said. Every
- * struct that is handed in must have its struct_size set: below sizeof(size_t) is WAVETRAIN_INVALID
- * (an optional wavetrain_error is then left alone instead). */
+ * most. With a loader that is not open each function returns WAVETRAIN_SHUTDOWN and writes nothing
+ * but an error; the comments do not repeat it. NULL is WAVETRAIN_INVALID unless its comment allows
+ * it. Every struct that is handed in must have its struct_size set: below sizeof(size_t) is
+ * WAVETRAIN_INVALID (an optional wavetrain_error is then left alone instead). */
 
 /* The version of the archive: (major << 16) | (minor << 8) | patch. Compare it with
  * WAVETRAIN_VERSION; with another major the structs differ. Does not wait. */
@@ -1657,12 +1668,13 @@ const char *wavetrain_status_str(wavetrain_status status);
  * OK; INVALID: config is NULL or struct_size is below sizeof(size_t). Does not wait. */
 wavetrain_status wavetrain_config_default(wavetrain_config *config, size_t struct_size);
 
-/* Raises caps of *config to what the named arrays need: max_chunk_uncompressed_bytes, and the
- * memory caps where they are set and too small; and max_npy_files to the number of their .npy files
+/* Raises caps of *config to what the named arrays need. These are max_chunk_uncompressed_bytes, the
+ * memory caps if they are set and too small, and max_npy_files, to the number of their .npy files
  * together. Never lowers one. Reads the metadata of each array
  * through config->files, so it waits for storage. Needs no loader.
- * uris: uri_count strings with a NUL; NULL only where uri_count is 0. scratch: scratch_bytes bytes,
- * WAVETRAIN_SCRATCH_BYTES or more, of any alignment, yours again at return. error: NULL or yours.
+ * uris: uri_count strings with a NUL; NULL only where uri_count is 0. scratch: scratch_bytes bytes
+ * of your memory, WAVETRAIN_SCRATCH_BYTES or more, of any alignment, in use until return. error:
+ * NULL or your struct.
  * OK; else what is wrong with an array or an argument, and *config is as before. */
 wavetrain_status wavetrain_config_fit(wavetrain_config *config, const char *const *uris,
                                       uint32_t uri_count, void *scratch, size_t scratch_bytes,
@@ -1671,47 +1683,48 @@ wavetrain_status wavetrain_config_fit(wavetrain_config *config, const char *cons
 /* The memory that open will take for this config. Allocates nothing. With backend AUTO it looks, as
  * open does, whether there is a device, for which the driver is loaded and begun; else it opens
  * nothing.
- * need, error: yours; error may be NULL. OK; INVALID, UNSUPPORTED: the config is wrong; BUDGET: a
- * cap is too small, *need holds the bill of the smallest geometry. Does not wait. */
+ * need, error: your structs; error may be NULL. OK; INVALID, UNSUPPORTED: the config is wrong;
+ * BUDGET: a cap is too small, *need holds the budget of the smallest geometry. Does not wait. */
 wavetrain_status wavetrain_memory_need(const wavetrain_config *config, wavetrain_memory *need,
                                        wavetrain_error *error);
 
 /* Makes a loader: checks the config, takes all memory, starts all threads. *config is copied. On
- * failure *loader is untouched and everything is given back. error: NULL or yours.
+ * failure *loader is untouched and everything is given back. error: NULL or your struct.
  * OK; INVALID, UNSUPPORTED, BUDGET: as memory_need; OUT_OF_MEMORY: no memory, no thread, or 64
  * loaders are open. Takes as long as touching the memory takes. */
 wavetrain_status wavetrain_open(const wavetrain_config *config, wavetrain_loader *loader,
                                 wavetrain_error *error);
 
-/* Ends a loader: stops work, wakes all who wait with SHUTDOWN, waits up to timeout_ns for reads in
- * flight (read_async's too) and, on a device, for all that is queued on batches that were released,
- * ends the threads, gives the memory back. held: NULL or yours; set to the number of slots that a
- * batch keeps, popped and not released, or a tensor, exported and not deleted; also on AGAIN.
+/* Ends a loader: stops work, wakes all waiting calls with SHUTDOWN, waits up to timeout_ns, ends
+ * the threads, gives the memory back. It waits for reads in flight (read_async's too) and, on a
+ * device, for all that is queued on batches that were released. held: NULL or your number; set to
+ * the number of slots that a batch keeps, popped and not released, or a tensor, exported and not
+ * deleted; also on AGAIN.
  * OK: all is over, no hook is called any more, the handle is dead. AGAIN: batches are held, tensors
  * live, or reads, calls or queued work are still in flight. Release and delete them and call close
  * again; until then close, release, read_done, batch_info, stats, stats_reset, last_error and
  * deleters work, all else returns SHUTDOWN. While work is in flight, memory and hooks stay in use,
- * and a WARN says so once where the timeout ran out on it.
+ * and a WARN reports it once if the timeout ran out on it.
  * Close does not wait for batches and tensors. If they alone are left, it returns AGAIN before
- * timeout_ns is over, and a WARN says once how many of each. Threads have then ended, descriptors
- * are closed, what push borrowed is yours again, and no hook is called any more, but memory.free by
- * the close that is OK. Memory of the system was given back, except the pages of the slots that are
- * kept and of their records; each further close gives back those of slots that were released since.
- * Your block, blocks from memory.alloc, and pinned and device memory are given back only with OK.
- * stats goes on telling what open took.
+ * timeout_ns is over, and a WARN reports once how many of each. Threads have then ended,
+ * descriptors are closed, memory that push borrowed is no longer used, and no hook is called any
+ * more, but memory.free by the close that is OK. Memory of the system was given back, except the
+ * pages of the slots that are kept and of their records. Each further close gives back those of
+ * slots that were released since. Your block, blocks from memory.alloc, and pinned and device
+ * memory are given back only with OK. stats keeps the numbers that open took.
  * timeout_ns WAVETRAIN_UNTIL_RELEASED: the same, but in place of that AGAIN close waits until the
  * last batch is released and the last tensor deleted, and is OK. FOR A THREAD THAT IS TO RELEASE OR
  * DELETE NONE OF THEM.
- * NOTHING ELSE ENDS A LOADER: who drops the handle on AGAIN leaves what was not given back in use
- * for as long as the process runs. */
+ * NOTHING ELSE ENDS A LOADER: if a caller drops the handle on AGAIN, the memory that was not given
+ * back stays in use for as long as the process runs. */
 wavetrain_status wavetrain_close(wavetrain_loader loader, uint64_t timeout_ns, uint32_t *held);
 
 /* Queues samples, in order. Waits up to timeout_ns for room (0 = not at all). sample_bytes is
- * sizeof(wavetrain_sample). Samples, boxes and uris are yours again at return. samples may be NULL
- * where count is 0. taken: yours; how many samples were taken, also on failure.
- * OK: all. AGAIN: *taken < count, the lookahead is full. INVALID, RANK, UNSUPPORTED, and of what is
- * fed DTYPE, BUDGET: sample *taken is wrong by itself (text in last_error), those before it were
- * taken. After the stream has failed: its error. What depends on the store comes at pop. */
+ * sizeof(wavetrain_sample). Samples, boxes and uris are not used after the return. samples may be
+ * NULL if count is 0. taken: your number; how many samples were taken, also on failure.
+ * OK: all. AGAIN: *taken < count, the lookahead is full. INVALID, RANK, UNSUPPORTED, and for memory
+ * boxes DTYPE, BUDGET: sample *taken is wrong by itself (text in last_error), those before it were
+ * taken. After the stream has failed: its error. Errors that depend on the store follow at pop. */
 wavetrain_status wavetrain_push(wavetrain_loader loader, const wavetrain_sample *samples,
                                 size_t count, size_t sample_bytes, uint64_t timeout_ns,
                                 size_t *taken);
@@ -1730,76 +1743,78 @@ wavetrain_status wavetrain_push_table(wavetrain_loader loader, const wavetrain_c
                                       uint32_t n_columns, uint32_t column_bytes, size_t count,
                                       const uint64_t *tags, uint64_t timeout_ns, size_t *taken);
 
-/* Reads one box into host memory of yours, from any thread, and waits for it: no slot, batch or
- * order has a part in it, and on a device neither has that. A runtime that owns the memory a box
- * must end in fills it in place this way.
- * box: a box of a uri, box_bytes is sizeof(wavetrain_box). Its field gives the element type and
- * the padding; of RAW each array's own elements are copied, whatever dtype_bytes is. Its extents
- * are any: at, axes and tensor must be 0. target: where its first place goes, of any alignment;
+/* Reads one box into your CPU memory, from any thread, and waits for it. No slot, batch or order
+ * has a part in it, and on the backend of a device the device has none either. A runtime that owns
+ * the memory a box must end in fills it in place this way.
+ * box: a box of a uri, box_bytes is sizeof(wavetrain_box). Its field gives the element type and the
+ * padding; of RAW each array's own elements are copied, whatever dtype_bytes is. Its extents are
+ * any: at, axes and tensor must be 0. target: the address of its first place, of any alignment.
  * strides: bytes from one place to the next along each axis of the box, in any order, below 0
  * backwards; NULL: row-major without gaps. Places must not overlap. target_bytes: how many bytes
- * may be written, from the lowest place to behind the highest. No other byte is written, nor read;
- * after a failure the places hold anything.
- * What is not compressed is read straight into the target, and all else is decoded and scattered
+ * may be written, from the lowest place to the end of the highest. No other byte is written, nor
+ * read; after a failure the places hold anything.
+ * Uncompressed chunks are read straight into the target, and all others are decoded and scattered
  * there. The call is a batch of its own where versions of files are looked at. n_readers calls work
  * at a time, others wait in order. The calling thread works as well, with the scratch of a decoding
- * thread that sleeps; without threads of ours (PUMP, HOOK) as in pop. Decoded chunks are cached
- * behind those that queued samples will use. A chunk of more encoded bytes than half of the staging
+ * thread that sleeps; without wavetrain's threads (PUMP, HOOK) as in pop. Decoded chunks are cached
+ * after those that queued samples will use. A chunk of more encoded bytes than half of the staging
  * may wait for batches that are read early, until you have popped and released those before them.
  * After timeout_ns (WAVETRAIN_POP_TIMEOUT: that of the config), a reset or close it returns as soon
- * as nothing writes to the target any more, and nothing does later: it waits for copies and reads
- * into the target, but for no other read.
+ * as nothing writes to the target any more, and nothing does later. So it waits for copies and
+ * reads into the target, but for no other read.
  * OK. STARVED: not complete in time, or AGAIN if timeout_ns is 0. AGAIN: a reset ended the read, or
  * must be called again first. INVALID, RANK, UNSUPPORTED: the box, the target or the strides will
- * not do, or n_readers is 0. What depends on the store, as of pop: its error, which is no error of
- * the stream; an error of the stream, on the other hand, is none of a read. SHUTDOWN. */
+ * not do, or n_readers is 0. Errors that depend on the store are those of pop, but do not end the
+ * stream; an error of the stream, on the other hand, does not affect a read. SHUTDOWN. */
 wavetrain_status wavetrain_read_into(wavetrain_loader loader, const wavetrain_box *box,
                                      size_t box_bytes, void *target, uint64_t target_bytes,
                                      const int64_t *strides, uint64_t timeout_ns,
                                      wavetrain_error *error);
 
-/* Lends memory of yours for one batch, a target for each field in the order of their numbers, so
- * that a batch ends in a tensor, a ring or a store of another runtime without a copy. Host memory
- * on the host, memory of the loader's device on a device. The batch that gets memory next is
- * written to what was lent first, in the order of these calls, and to a slot of the loader's only
- * where nothing is lent; with lent_slots > 0 there are no such slots, and batches wait. A batch
- * that is being filled already, or is ready, stays where it is, so lend before you push to be sure
- * of the first. batch_info says is_lent, lend_tag (your tag) and the same address in data.
+/* Lends your memory for one batch, a target for each field in the order of their numbers. So a
+ * batch ends in a tensor, a ring or a store of another runtime without a copy. It is CPU memory on
+ * the host backend, memory of the loader's device on a device. The batch that gets memory next is
+ * written to the memory that was lent first, in the order of these calls. It is written to a slot
+ * of the loader's only if nothing is lent; with lent_slots > 0 there are no such slots, and batches
+ * wait. A batch that is being filled already, or is ready, stays where it is, so lend before you
+ * push to be sure of the first. batch_info has is_lent, lend_tag (your tag) and the same address in
+ * data.
  * targets: copied; target_bytes is sizeof(wavetrain_target). event: on the host NULL; on a device
- * NULL, or a CUevent behind which the memory may be written, which may go when this returns; until
- * it is over batches wait, also for memory that was lent later.
- * The memory is the loader's from the return on. It is YOURS AGAIN when the batch in it is released
- * and its tensors are deleted, whatever event release was given; or, where no popped batch lies in
- * it, that of a batch that failed too, when a reset or close has returned OK. Until then it must
- * stay, and until its batch is popped nobody else may use it. No other batch gets it.
+ * NULL, or a CUevent after which the memory may be written. You may destroy the event when this
+ * returns. Until it is over batches wait, also for memory that was lent later.
+ * The memory is the loader's from the return on. IT IS GIVEN BACK when the batch in it is released
+ * and its tensors are deleted, whatever event release was given. If no popped batch lies in it, it
+ * is given back when a reset or close has returned OK; so is that of a batch that failed. Until
+ * then it must stay, and until its batch is popped nobody else may use it. No other batch gets it.
  * OK. AGAIN: as many are lent as can be (lent_slots, or n_batch_slots where that is 0), or a reset
  * is under way or must be called again. INVALID: the targets are too few, too small, not aligned,
  * not of the device, overlap each other or what is lent. UNSUPPORTED: an event on the host, or one
- * of a capture. In these cases the memory is yours. CUDA: a driver call failed, and the stream has
- * ended; it is yours at the next reset or close. The text is in last_error. Does not wait. */
+ * of a capture. In these cases the memory is not lent. CUDA: a driver call failed, and the stream
+ * has ended; the memory is given back at the next reset or close. The text is in last_error. Does
+ * not wait. */
 wavetrain_status wavetrain_lend(wavetrain_loader loader, const wavetrain_target *targets,
                                 uint32_t n_targets, uint32_t target_bytes, void *event,
                                 uint64_t tag);
 
-/* Says that the samples so far are all, for now: a batch that is not full comes out with less
+/* Declares that the samples so far are all, for now. A batch that is not full is popped with fewer
  * samples (drop_last = 1: is discarded), and after the last batch pop returns END. The next push
  * starts a new batch. OK, or the error of a failed stream. Does not wait. */
 wavetrain_status wavetrain_flush(wavetrain_loader loader);
 
 /* Takes the next batch, in push order. Waits up to timeout_ns (0 = not at all, WAVETRAIN_FOREVER,
  * WAVETRAIN_POP_TIMEOUT).
- * The batch is yours until release. error: NULL or yours, filled where the result is negative,
+ * You hold the batch until release. error: NULL or your struct, filled if the result is negative,
  * AGAIN or STARVED.
- * OK. AGAIN: none is ready and timeout_ns is 0. STARVED: the timeout ran out; the text says whether
- * all slots are held, how many of them by tensors alone and which batch the longest, reads are
- * pending, for how long and of which file the longest, or samples are missing;
- * a later pop gets the same batch. END: flushed and every batch popped, at once, until the next
+ * OK. AGAIN: none is ready and timeout_ns is 0. STARVED: the timeout ran out; a later pop gets the
+ * same batch. The text has the reason. Either all slots are held: how many of them by tensors
+ * alone, and which batch the longest. Or reads are pending: for how long, and of which file the
+ * longest. Or samples are missing. END: flushed and every batch popped, at once, until the next
  * push. SHUTDOWN: close was called. Else: the error of this batch, after all batches before it; it
- * stays until reset. Without threads of ours (PUMP, HOOK) a pop that waits works meanwhile. */
+ * stays until reset. Without wavetrain's threads (PUMP, HOOK) a pop that waits works meanwhile. */
 wavetrain_status wavetrain_pop(wavetrain_loader loader, uint64_t timeout_ns, wavetrain_batch *batch,
                                wavetrain_error *error);
 
-/* Describes a batch that is held. field: which tensor of it, counted from 0. info: yours.
+/* Describes a batch that is held. field: which tensor of it, counted from 0. info: your struct.
  * OK; INVALID: batch is not held, or there is no such field. Does not wait. */
 wavetrain_status wavetrain_batch_info(wavetrain_loader loader, wavetrain_batch batch,
                                       uint32_t field, wavetrain_batch_view *info);
@@ -1807,15 +1822,15 @@ wavetrain_status wavetrain_batch_info(wavetrain_loader loader, wavetrain_batch b
 /* Gives a batch back; its pointers are dead, its tensors live on, and the slot is free when the
  * last of them is deleted. In any order, from any thread. On the host event must be NULL, and YOUR
  * READS AND WRITES OF THE BATCH MUST BE OVER, except through tensors. On a device they may be
- * queued: the slot is used again after event (a CUevent that you recorded, or NULL), and after all
- * that is queued until now on its ready_stream, on consumer_stream, and on every stream that it was
- * exported to. WORK ON OTHER STREAMS IS NOT COVERED, NOR IS WORK THAT IS QUEUED LATER: record it in
- * event, or wait for it. These streams and the event must live until release returns (streams that
- * are being captured: longer, see device). The next batch of another slot does not wait for any of
- * it. AN EVENT THAT WAS RECORDED IN A CAPTURE STANDS FOR NO WORK, AND TO LOOK AT IT MAY BREAK THE
- * CAPTURE.
- * OK; INVALID: batch is not held (released before, or of another loader); UNSUPPORTED: an event on
- * the host backend, or one of a capture, the batch is still held; CUDA: a driver call failed, the
+ * queued. The slot is used again after event (a CUevent that you recorded, or NULL), and after all
+ * work that is queued until now on three kinds of streams. These are its ready_stream,
+ * consumer_stream, and every stream that it was exported to. WORK ON OTHER STREAMS IS NOT COVERED,
+ * NOR IS WORK THAT IS QUEUED LATER: record it in event, or wait for it. These streams and the event
+ * must live until release returns (streams that are being captured: longer, see device). The next
+ * batch of another slot does not wait for any of it. AN EVENT THAT WAS RECORDED IN A CAPTURE STANDS
+ * FOR NO WORK, AND TO LOOK AT IT MAY BREAK THE CAPTURE.
+ * OK. INVALID: batch is not held (released before, or of another loader). UNSUPPORTED: an event on
+ * the host backend, or one of a capture, the batch is still held. CUDA: a driver call failed, the
  * batch is given back and the stream has ended. The text is in last_error. Does not wait. */
 wavetrain_status wavetrain_release(wavetrain_loader loader, wavetrain_batch batch, void *event);
 
@@ -1823,14 +1838,15 @@ wavetrain_status wavetrain_release(wavetrain_loader loader, wavetrain_batch batc
  * sample_shape...], row-major, strides filled in, writable, aligned to 256 bytes, on kDLCPU or
  * kDLCUDA.
  * Element types are DLPack's of the same name; of RAW they are uint8, with one more axis of
- * dtype_bytes behind the others. field: which tensor of the batch, from 0 on. stream: on the
- * host backend NULL; on a device the CUstream that the consumer will work on, which release waits
- * for, as DLPack numbers them: NULL and (void *)1 are the legacy default stream, (void *)2 is the
- * default stream of the calling thread, (void *)-1 none. It must live until the batch is released
- * AND ALL TENSORS OF THE BATCH ARE DELETED, as must, of (void *)2, the thread; WHERE THAT HAPPENS
- * ON ANOTHER THREAD, THE BLOCKING STREAMS OF THE CONTEXT WAIT FOR EACH OTHER ONCE, because only the
- * legacy stream knows that one. The data is complete on every stream: nothing is queued on it.
- * tensor: yours; the tensor, whose memory is wavetrain's, is the consumer's until it calls
+ * dtype_bytes after the others. field: which tensor of the batch, from 0 on. stream: on the host
+ * backend NULL; on a device the CUstream that the consumer will work on, which release waits for.
+ * DLPack numbers streams: NULL and (void *)1 are the legacy default stream, (void *)2 is the
+ * default stream of the calling thread, (void *)-1 is none. It must live until the batch is
+ * released AND ALL TENSORS OF THE BATCH ARE DELETED; with (void *)2 the thread must live as long.
+ * IF THE RELEASE HAPPENS ON ANOTHER THREAD, THE BLOCKING STREAMS OF THE CONTEXT WAIT FOR EACH OTHER
+ * ONCE, because only the legacy stream knows that one. The data is complete on every stream:
+ * nothing is queued on it.
+ * tensor: your pointer. The tensor, whose memory is wavetrain's, is the consumer's until it calls
  * tensor->deleter(tensor), once, on any thread, at any time before the close that returns OK. The
  * deleter allocates nothing and does not wait. It ignores a tensor that it has deleted, until the
  * same record is exported again, and it does nothing after that close and in a child made by fork.
@@ -1854,19 +1870,19 @@ wavetrain_status wavetrain_dlpack_legacy(wavetrain_loader loader, wavetrain_batc
 /* Drops every sample that is not popped, forgets the error of the stream and a flush, and counts
  * batches from 0 again. Held batches stay held, tensors live on. Metadata and indexes stay cached,
  * but every version is asked for again before it is used; decoded chunks do not stay. Nothing is
- * allocated. Waits for steps that run, such as a read, for reset_timeout_ns at most; not for reads
- * that files.read_async has begun: these keep their part of the staging memory until they are
+ * allocated. Waits for steps that run, such as a read, for reset_timeout_ns at most, but not for
+ * reads that files.read_async has begun. These keep their part of the staging memory until they are
  * completed, and a stream that needs all of it waits for them. An error of the CUDA driver is not
  * forgotten: only close helps.
- * OK. AGAIN: steps still run; last_error says how many and what is waited for the longest. Nothing
- * was dropped, and push, flush and pop are AGAIN until a reset has returned OK: call it again, or
- * close. Borrowed memory (WAVETRAIN_BOX_MEMORY) stays borrowed. */
+ * OK. AGAIN: steps still run; last_error has their number and the step that is waited for the
+ * longest. Nothing was dropped, and push, flush and pop are AGAIN until a reset has returned OK:
+ * call it again, or close. Borrowed memory (WAVETRAIN_BOX_MEMORY) stays borrowed. */
 wavetrain_status wavetrain_reset(wavetrain_loader loader);
 
 /* Forgets what is cached of the array at `uri`: its documents, descriptors, index pages and decoded
  * chunks. `uri` is copied and spelled as it was pushed; NULL: all arrays. The next sample that
  * names the array finds it as it is then. Samples that are planned keep what they have; queued ones
- * do not. It serves hosts that have just rewritten one asset, above all behind a files hook, whose
+ * do not. It serves programs that have just rewritten one asset, above all with a files hook, whose
  * objects have no version but their size. Does not wait, and may be called from any thread. OK,
  * also where nothing was cached; INVALID or UNSUPPORTED: the uri; SHUTDOWN. */
 wavetrain_status wavetrain_forget(wavetrain_loader loader, const char *uri);
@@ -1874,20 +1890,20 @@ wavetrain_status wavetrain_forget(wavetrain_loader loader, const char *uri);
 /* Works on the calling thread for about budget_ns: ends after the step in which the budget ran out
  * (0: after one step), or when there is nothing to do. A step is one bounded task: one read, or
  * chunks of one file, a mebibyte or one chunk. Several threads may pump at once.
- * In HOOK mode it lends the calling thread to the loader, beside the jobs.
+ * In HOOK mode it lends the calling thread to the loader, in addition to the jobs.
  * OK: it did something. AGAIN: there was nothing to do, or as many threads as may work do so.
  * INVALID: thread_mode is OWN. SHUTDOWN: close was called. */
 wavetrain_status wavetrain_pump(wavetrain_loader loader, uint64_t budget_ns);
 
 /* The completion of a read that files.read_async has begun: ticket as it was given there, result as
  * files.read returns it. Any thread, also inside of read_async, and also after a close that
- * returned AGAIN. What was written to the target before is seen by wavetrain.
+ * returned AGAIN. wavetrain sees all that was written to the target before.
  * OK; INVALID: no read of that ticket is in flight (completed before, or never begun). Does not
  * wait; in HOOK mode it may call workers.run. */
 wavetrain_status wavetrain_read_done(wavetrain_loader loader, uint64_t ticket, int64_t result);
 
-/* Copies the figures. stats: yours. They are read one by one while work goes on, so that two of
- * them may be a moment apart. OK. Does not wait; cheap enough for every frame. */
+/* Copies the figures. stats: your struct. They are read one by one while work continues, so that
+ * two of them may be a moment apart. OK. Does not wait; cheap enough for every frame. */
 wavetrain_status wavetrain_stats(wavetrain_loader loader, wavetrain_stats_view *stats);
 
 /* Sets the figures to 0, except what is committed or held now, and empties the ring of events. OK.
@@ -1896,28 +1912,28 @@ wavetrain_status wavetrain_stats_reset(wavetrain_loader loader);
 
 /* Copies the last events of stages, event_count at most, the oldest first; config.trace_events are
  * kept. Each observation of a stage is an event, so that, until the ring is full, durations and
- * bytes add up to the stage's ns and output_bytes in the figures. events: yours, event_bytes =
- * sizeof(wavetrain_event) apart, NULL only if event_count = 0. written: yours, how many were
+ * bytes add up to the stage's ns and output_bytes in the figures. events: your array, event_bytes =
+ * sizeof(wavetrain_event) apart, NULL only if event_count = 0. written: your number; how many were
  * copied; events that are written meanwhile are not. Events of one thread are nested; those of
  * thread 0 overlap. INVALID: trace_events = 0. OK. Does not wait. */
 wavetrain_status wavetrain_trace(wavetrain_loader loader, wavetrain_event *events,
                                  size_t event_count, size_t event_bytes, size_t *written);
 
-/* Why a call on this loader failed last, on whatever thread: the last that returned a negative
- * status, AGAIN of dlpack, or STARVED because all batch slots are held; close and this one are not
- * looked at. If none failed, it is the error that ended the stream. If there is none and all slots
- * are held now, it is STARVED with the batch held longest; else OK and an empty text. Reset clears
- * it. error: yours, filled also where there is no such loader, with SHUTDOWN and the way out. OK.
- * Does not wait. */
+/* Why a call on this loader failed last, on whatever thread. It is the last call that returned a
+ * negative status, AGAIN of dlpack, or STARVED because all batch slots are held; close and this one
+ * are not looked at. If none failed, it is the error that ended the stream. If there is none and
+ * all slots are held now, it is STARVED with the batch held longest; else OK and an empty text.
+ * Reset clears it. error: your struct, filled also if there is no such loader, with SHUTDOWN and
+ * the fix. OK. Does not wait. */
 wavetrain_status wavetrain_last_error(wavetrain_loader loader, wavetrain_error *error);
 
 /* Describes the array or group at uri (with a NUL). Needs no loader. files: NULL or a hook to read
  * through. scratch as in config_fit; the entries of a group lie in it, as many as it has room for,
- * and are yours with it; WAVETRAIN_SCRATCH_BYTES hold some eight thousand. info: yours. error: NULL
- * or yours.
+ * WAVETRAIN_SCRATCH_BYTES hold some eight thousand. info: your struct. error: NULL
+ * or your struct.
  * The entries of an image are its levels, the finest first, those of a plate its wells, those of a
- * well its fields; behind them come the arrays that consolidated metadata lists. Where a group has
- * neither OME-NGFF attributes nor consolidated metadata, they are the nodes in its folder, in the
+ * well its fields. The arrays that consolidated metadata lists follow. If a group has neither
+ * OME-NGFF attributes nor consolidated metadata, its entries are the nodes in its folder, in the
  * order of their names. Entries name what the metadata names, whether it is there or not.
  * OK; NOT_FOUND, IO, DECODE, UNSUPPORTED: with the reason. With the struct_size of a header that
  * had no entries a group is NOT_FOUND, and the text names its arrays. Reads metadata, so it waits

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: MIT
  *
  * wavetrain.h is the manual of every call; this header describes only what C++ adds. Header-only,
- * no standard containers, no exceptions, no RTTI, no virtual functions, no allocation: every
+ * no standard containers, no exceptions, no RTTI, no virtual functions, no allocation. Every
  * function is the call of the same name in wavetrain.h and is noexcept, unless it runs your code.
  * wavetrain_exceptions.hpp has the same with exceptions. This file is over 500 lines because one
  * header wraps all of wavetrain.h.
@@ -24,18 +24,18 @@
  *         return fail(stream.error().text);
  *
  * Lifetimes. A batch gives itself back when it is destroyed or assigned to. It should not outlive
- * its loader, and may: its memory stays, the loader accepts nothing new, and the last batch to be
- * destroyed ends the loader for good, on the thread that destroys it. A batch on a device waits
- * close_timeout_ns at most for the work that is queued on its streams, so do not destroy it while
- * this thread captures one of them. A DLPack tensor may outlive both: the loader then ends in the
- * first open(), close_kept() or ~loader after its deletion. The log has a WARN of either. All other
- * memory of the host has been freed by then, and memory.free is the only hook that is still called;
- * but if ~loader found a read that hangs, all must live until the end. Moving a loader disturbs
+ * its loader, and may: its memory stays, and the loader accepts nothing new. The last batch to be
+ * destroyed then ends the loader for good, on the thread that destroys it. A batch on a device
+ * waits close_timeout_ns at most for the work that is queued on its streams, so do not destroy it
+ * while this thread captures one of them. A DLPack tensor may outlive both: the loader then ends in
+ * the first open(), close_kept() or ~loader after its deletion. The log has a WARN of either. All
+ * other CPU memory has been freed by then, and memory.free is the only hook that is still called.
+ * But if ~loader found a read that hangs, all must live until the end. Moving a loader disturbs
  * neither its batches nor its streams, which know it by number.
  *
  * Threads. Calls on one loader may come from any thread, as in wavetrain.h; moving, closing and
- * destroying the object itself may not run beside them. A batch or a stream belongs to one thread
- * at a time.
+ * destroying the object itself may not run at the same time. A batch or a stream belongs to one
+ * thread at a time.
  *
  * Plugins. Shared objects that are loaded with dlopen may each have a copy of this header and of
  * the archive; a handle of one is SHUTDOWN in the other. With RTLD_GLOBAL the calls of those loaded
@@ -206,7 +206,7 @@ struct tensor : sized<wavetrain_tensor> {
     tensor(const T *one, Code type) noexcept
         : tensor(one, span<const std::uint64_t>(), static_cast<std::uint32_t>(type)) {}
 
-    /* The same of memory of a CUDA device, which is complete once `behind`, a CUevent, has
+    /* The same with memory of a CUDA device, which is complete once `behind`, a CUevent, has
      * happened; NULL: it is complete. */
     tensor &on(std::int32_t number, void *behind = nullptr) noexcept {
         device = number;
@@ -216,10 +216,11 @@ struct tensor : sized<wavetrain_tensor> {
 
     /* Makes the tensor of a DLTensor of dlpack.h, with as many axes as its ndim:
      * tensor::from_dlpack(managed->dl_tensor, made). The DLTensor must live as long as its memory
-     * is borrowed. `behind` is that of on. Some are refused, and `made` is not changed: more than
-     * WAVETRAIN_RANK_MAX axes (WAVETRAIN_RANK), elements of a type that wavetrain does not have
-     * (WAVETRAIN_DTYPE), strides that no memory has (WAVETRAIN_INVALID), other devices than the
-     * host and CUDA, and strides that repeat one element (WAVETRAIN_UNSUPPORTED). */
+     * is borrowed. For `behind` see on. Some are refused, and `made` is not changed.
+     * WAVETRAIN_RANK: more than WAVETRAIN_RANK_MAX axes. WAVETRAIN_DTYPE: elements of a type that
+     * wavetrain does not have. WAVETRAIN_INVALID: strides that no memory has.
+     * WAVETRAIN_UNSUPPORTED: other devices than the CPU and CUDA, and strides that repeat one
+     * element. */
     template <class DLTensor>
     static status from_dlpack(const DLTensor &given, tensor &made,
                               void *behind = nullptr) noexcept {
@@ -425,7 +426,7 @@ struct box : wavetrain_box {
         copy(span<const std::uint8_t>(field_axes), axes);
         return *this;
     }
-    /* What is done to the elements. */
+    /* Arithmetic on the elements. */
     box &with(const wavetrain_augment &what) noexcept {
         wavetrain_box::augment = &what;
         return *this;
@@ -445,7 +446,7 @@ private:
     }
 };
 
-/* A box, and the tag that comes back with its row of the batch. */
+/* A box, and the tag that its row of the batch has. */
 struct sample : box {
     std::uint64_t tag = 0;
 
@@ -476,7 +477,7 @@ struct boxes {
 /* A box of each row of a table. Arrays have the numbers of each row, one row after the other; push
  * borrows them, so they are named: no temporaries. */
 struct column : wavetrain_column {
-    /* Of arrays. All rows have the extents `places`, whose length is the rank. `numbers`: which of
+    /* For arrays. All rows have the extents `places`, whose length is the rank. `numbers`: which of
      * the uris each row is of; none: the first. */
     column(span<const char *const> names, span<const std::int64_t> begins,
            span<const std::uint64_t> places, span<const std::uint32_t> numbers = {}) noexcept
@@ -489,7 +490,7 @@ struct column : wavetrain_column {
         shape = places.data();
         flags = WAVETRAIN_SHAPE_IS_ONE;
     }
-    /* Of values, one for each row. */
+    /* For values, one for each row. */
     template <class T> explicit column(span<const T> labels) noexcept : column() {
         kind = WAVETRAIN_BOX_VALUE;
         values = labels.data();
@@ -497,7 +498,7 @@ struct column : wavetrain_column {
         value_bytes = sizeof(T);
     }
 
-    /* The field that gets the elements, and where the first of each row goes in it. */
+    /* The field that gets the elements, and the index of the first of each row in it. */
     column &into(std::uint32_t number, const std::uint64_t *firsts = nullptr) noexcept {
         field = number;
         at = firsts;
@@ -508,7 +509,7 @@ struct column : wavetrain_column {
         step = elements;
         return *this;
     }
-    /* What is done to the elements: one for each row, or one for all. */
+    /* Arithmetic on the elements: one for each row, or one for all. */
     column &with(const wavetrain::augment *each) noexcept {
         wavetrain_column::augment = each;
         augment_bytes = each != nullptr ? sizeof(wavetrain_augment) : 0;
@@ -568,7 +569,7 @@ struct field : wavetrain_field {
 };
 static_assert(sizeof(field) == sizeof(wavetrain_field), "a field adds nothing to the C struct");
 
-/* Whether C is no view: views are a pointer and a count. */
+/* Whether C is not a view: views are a pointer and a count. */
 template <class C>
 [[gnu::visibility("hidden")]] inline constexpr bool is_container =
     std::is_class_v<C> && !(std::is_trivially_copyable_v<C> && sizeof(C) <= 2 * sizeof(void *));
@@ -576,7 +577,7 @@ template <class C>
 /* ---- Configuration ------------------------------------------------------------------------ */
 
 /* wavetrain_config, filled with the defaults. The use_ functions install hooks that call members of
- * your object, or your lambda; they keep its ADDRESS, so it must live until the loader has ended:
+ * your object, or your lambda. They keep its ADDRESS, so it must live until the loader has ended:
  * declare it before the loader, and before batches and tensors that may outlive that.
  * Hooks are called from many threads (wavetrain.h, section 10) and must not throw. */
 struct config : wavetrain_config {
@@ -594,8 +595,8 @@ struct config : wavetrain_config {
         return *this;
     }
 
-    /* The tensors of a batch, in the place of shape() and dtype; borrowed until the loader is
-     * open, so a container must have a name: one that is a result would be gone by then. */
+    /* The tensors of a batch, in the place of shape() and dtype. They are borrowed until the loader
+     * is open, so a container must have a name: one that is a result would be gone by then. */
     config &use_fields(span<const field> table) noexcept {
         fields = table.data();
         n_fields = static_cast<std::uint32_t>(table.size());
@@ -623,7 +624,7 @@ struct config : wavetrain_config {
     status fit(const char *array, span<unsigned char> room, error *why = nullptr) noexcept {
         return fit(span<const char *const>(&array, 1), room, why);
     }
-    /* wavetrain_memory_need: the bill. On BUDGET too, then of the smallest geometry. */
+    /* wavetrain_memory_need: the memory budget. On BUDGET too, then of the smallest geometry. */
     status memory_need(wavetrain::memory &need, error *why = nullptr) const noexcept {
         return wavetrain_memory_need(this, &need, why);
     }
@@ -761,16 +762,16 @@ public:
         const std::size_t extents = view_.rank > 1 ? view_.rank - 1 : 1;
         return { view_.filled_shape + index * extents, extents };
     }
-    /* A digest of each sample, and the sum over them of mix(position, digest), as wavetrain.h says;
-     * empty and 0 if the config asks for none. */
+    /* A digest of each sample, and the sum over them of mix(position, digest), as wavetrain.h
+     * describes it; empty and 0 if the config asks for none. */
     span<const std::uint64_t> digests() const noexcept {
         return { view_.digests, view_.digests ? view_.sample_count : 0u };
     }
     std::uint64_t digest() const noexcept { return view_.digest; }
     /* All elements; EMPTY if they are of another type than T. An arithmetic T must be of the
-     * dtype's kind and size (for BF16 and F16: uint16_t, their bits), a class such as std::complex
-     * or your half of its size; unsigned char and std::byte are always the bytes. If is_device(),
-     * the span is of device memory: pass it to a kernel or a copy, do not read it. */
+     * dtype's kind and size (for BF16 and F16: uint16_t, their bits). A class such as std::complex
+     * or your half must have its size. unsigned char and std::byte are always the bytes. If
+     * is_device(), the span is of device memory: pass it to a kernel or a copy, do not read it. */
     template <class T> span<T> as() const noexcept {
         return holds<T>() ? span<T>(static_cast<T *>(view_.data), view_.bytes / sizeof(T))
                           : span<T>();
@@ -823,7 +824,7 @@ public:
     explicit operator bool() const noexcept { return batch_ != 0; }
     /* A field by its place in the config's table, or by its name; none if no such field exists. */
     template <class T, class = std::enable_if_t<std::is_integral_v<T>>>
-    field_view field(T number) const noexcept { /* of any type, so that field(0) is no pointer */
+    field_view field(T number) const noexcept { /* of any type, so that field(0) is not a pointer */
         field_view found;
         const bool is_one = number >= T() && static_cast<std::uint64_t>(number) <= UINT32_MAX;
         const std::uint32_t place = static_cast<std::uint32_t>(number);
@@ -955,7 +956,7 @@ public:
         batch_range *range_ = nullptr;
     };
     using sentinel = iterator;
-    /* for (batch& b : range): b is given back when the loop goes on; move it out to keep it. */
+    /* for (batch& b : range): b is given back when the loop continues; move it out to keep it. */
     iterator begin() noexcept(is_noexcept()) { return ++iterator(*this); }
     sentinel end() const noexcept { return {}; }
 
@@ -1163,8 +1164,9 @@ private:
     }
 
     wavetrain_loader handle_ = 0;
-    /* As many may be open. Hidden, so that each program and plugin has its own beside its own copy
-     * of the archive; else it would be one object of the process, which no dlclose could unload. */
+    /* As many may be open. Hidden, so that each program and plugin has its own, as it has its own
+     * copy of the archive. Else it would be one object of the process, which no dlclose could
+     * unload. */
     [[gnu::visibility("hidden")]] static inline std::atomic<wavetrain_loader> kept_[64] = {};
 };
 static_assert(sizeof(loader) == sizeof(wavetrain_loader), "a loader is its handle");
@@ -1201,11 +1203,11 @@ struct pending_sample {
  *
  * Every pop first pushes samples until the lookahead is full; a sample that found no room is stored
  * and pushed first the next time. At the end of the source it flushes. The source is a callable
- * `bool(sample&)`; the sample that it gets is the one it filled last, or an empty one at first; its
+ * `bool(sample&)`. The sample that it gets is the one it filled last, or an empty one at first. Its
  * uri must live until the source is called again. The source may be move-only and never end.
  *
  * A stream has its loader to itself. One that is destroyed before its end resets the loader, so
- * that its samples do not turn up in the next stream; one that ended with an error leaves it, and
+ * that its samples do not turn up in the next stream. One that ended with an error leaves it, and
  * the loader, as they are: loader.reset() is for you to call. */
 template <class Source> class [[nodiscard]] stream : public batch_range<stream<Source>> {
     static constexpr bool is_noexcept =
@@ -1229,7 +1231,7 @@ public:
      * and status() is OK if that is the end. */
     bool next(batch &out) noexcept(is_noexcept) { return pop(out, WAVETRAIN_POP_TIMEOUT).ok(); }
 
-    /* The same with a timeout. OK; AGAIN, STARVED: a later call goes on; END; an error: no batch
+    /* The same with a timeout. OK; AGAIN, STARVED: a later call continues; END; an error: no batch
      * follows. A sample that push refuses ends the source; the batches of the samples before it
      * still come out, a last one perhaps with fewer samples, then its error. */
     wavetrain::status pop(batch &out, std::uint64_t timeout_ns) noexcept(is_noexcept) {
@@ -1262,8 +1264,8 @@ public:
     template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>>
     wavetrain::status pop(batch &, T) = delete;
 
-    /* Check it after the loop. OK: every batch came out, or you left early; STARVED: a wait ran
-     * out, and next goes on; else the error that ended the stream. */
+    /* Check it after the loop. OK: every batch was popped, or you left early; STARVED: a wait ran
+     * out, and next continues; else the error that ended the stream. */
     wavetrain::status status() const noexcept { return status_; }
     /* The error that status() is about. */
     [[nodiscard]] const wavetrain::error &error() const noexcept { return error_; }
@@ -1335,7 +1337,7 @@ inline status node_info(const char *uri, const wavetrain_config &hooks, array_vi
 inline span<const wavetrain_group_entry> entries(const array_view &of) noexcept {
     return { of.entries, of.entry_count };
 }
-/* The lines of a bill. */
+/* The lines of a memory budget. */
 inline span<const wavetrain_memory_line> lines(const memory &need) noexcept {
     return { need.lines, need.line_count };
 }

@@ -42,9 +42,9 @@ extern "C" {
 enum {
     WAVETRAIN_EPOCH_SHUFFLE = 1,  /* a new permutation in each epoch; without it 0, 1, 2 .. */
     WAVETRAIN_EPOCH_BY_BATCH = 2, /* see below */
-    /* At the end, if less than a batch for each rank is left: no rank gets it (DROP), the missing
-     * samples are taken from the front again (PAD), the next epoch follows in the same batch
-     * (REPEAT), or ranks get shorter batches. If several are set, the last of the three applies. */
+    /* At the end less than a batch for each rank may be left. DROP: no rank gets it. PAD: the
+     * missing samples are taken from the front again. REPEAT: the next epoch follows in the same
+     * batch. Else ranks get shorter batches. If several are set, the last of the three applies. */
     WAVETRAIN_EPOCH_DROP = 4,
     WAVETRAIN_EPOCH_PAD = 8,
     WAVETRAIN_EPOCH_REPEAT = 16
@@ -60,9 +60,11 @@ typedef struct wavetrain_epoch_state {
 } wavetrain_epoch_state;
 
 /* 64 bytes. Positions are dealt in rounds of world batches. In a round, the rank's samples stand at
+ *
  *     position + rank + i * world        i < batch, or with WAVETRAIN_EPOCH_BY_BATCH
  *     position + rank * batch + i
- * so one global order follows whatever world and batch are, and they may change between rounds.
+ *
+ * So there is one global order, whatever world and batch are, and they may change between rounds.
  * A round has WAVETRAIN_EPOCH_MAX samples at most. */
 typedef struct wavetrain_epoch {
     wavetrain_epoch_state state;
@@ -84,10 +86,10 @@ typedef struct wavetrain_epoch {
  * ends; e.g. `window` 4 if eight chunks fit and boxes lie inside of them.
  * Windows, not positions, are dealt to ranks, so that ranks do not decode each other's chunks: in a
  * round, window by window, of world windows. The samples after the last whole round are shared out
- * in pieces: ranks get the same number with DROP and PAD, and without them the first ones get one
- * more; a checkpoint is then to be that of rank 0, as other ranks may be at the end before it.
- * Inside of a round, state.position is its begin plus the samples that each rank has had of it, and
- * a checkpoint is for the same world (order_hash depends on it); for another world take it when
+ * in pieces. With DROP and PAD ranks get the same number, and without them the first ones get one
+ * more. A checkpoint is then to be that of rank 0, as other ranks may be at the end before it.
+ * Inside of a round, state.position is its begin plus the samples that each rank has had of it. A
+ * checkpoint is then for the same world (order_hash depends on it); for another world take it when
  * wavetrain_epoch_is_portable. DROP and PAD are the only flags that it takes. NULL in its place is
  * an order without one. */
 typedef struct wavetrain_chunk_shuffle {
@@ -156,7 +158,8 @@ static inline uint64_t wavetrain_mix(uint64_t position, uint64_t digest) {
     return x ^ (x >> 32);
 }
 
-/* The purposes of wavetrain's own draws. Yours are WAVETRAIN_PURPOSE_YOURS and above. */
+/* The purposes of wavetrain's own draws. Your own purposes are WAVETRAIN_PURPOSE_YOURS and
+ * above. */
 enum {
     WAVETRAIN_PURPOSE_SHUFFLE = 1,
     WAVETRAIN_PURPOSE_SPLIT = 2,
@@ -216,9 +219,9 @@ uint64_t wavetrain_stratify(const uint64_t *ends, uint32_t labels, const uint64_
 /* Adds up weights in place, for wavetrain_weighted. 0 if the sum is above UINT64_MAX. */
 int32_t wavetrain_accumulate(uint64_t *weights, uint64_t n);
 
-/* Draws one of n samples for each place, as often as its weight says, with replacement: an epoch
- * without SHUFFLE of as many samples as you like, and this of its places. `sums` is the result of
- * wavetrain_accumulate. WAVETRAIN_EPOCH_NO_INDEX if all weights are 0. */
+/* Draws one of n samples for each place, as often as its weight demands, with replacement. Take an
+ * epoch without SHUFFLE of as many samples as you like, and call this with its places. `sums` is
+ * the result of wavetrain_accumulate. WAVETRAIN_EPOCH_NO_INDEX if all weights are 0. */
 int32_t wavetrain_weighted_many(const uint64_t *sums, uint64_t n, uint64_t seed,
                                 const wavetrain_place *places, uint64_t count, uint64_t *indices);
 
@@ -229,12 +232,12 @@ typedef struct wavetrain_share {
     uint32_t reserved;
 } wavetrain_share;
 
-/* Which source each place of a mixture is for, and which of its samples it gets. A mixture goes on
- * in blocks of as many positions as the weights' sum, below 2^32. In a block, each source comes as
- * often as its weight says, shuffled; a source gives all its samples, shuffled, before it gives one
- * again. Classes as sources of weight 1 are sampling balanced by class: the sample is then
- * table[(source == 0 ? 0 : ends[source - 1]) + index], see wavetrain_group. 0 if nothing can be
- * taken: no weight, or one of a source without samples. */
+/* Which source each place of a mixture is for, and which of its samples it gets. A mixture is a
+ * sequence of blocks of as many positions as the weights' sum, below 2^32. In a block, each source
+ * occurs as often as its weight, shuffled; a source gives all its samples, shuffled, before it
+ * gives one again. Classes as sources of weight 1 are sampling balanced by class: the sample is
+ * then table[(source == 0 ? 0 : ends[source - 1]) + index], see wavetrain_group. 0 if nothing can
+ * be taken: no weight, or one of a source without samples. */
 int32_t wavetrain_mixed_many(const wavetrain_share *shares, uint32_t share_count, uint64_t seed,
                              const wavetrain_place *places, uint64_t count, uint32_t *sources,
                              uint64_t *indices);
@@ -435,7 +438,7 @@ public:
     source samples() && = delete; /* it would be gone before the stream */
 
     /* A batch was popped. `each` is called with the number in the batch and the wavetrain_place of
-     * each sample, for a digest of the epoch, the same for any ranks if nobody drops or pads:
+     * each sample. For a digest of the epoch, the same for any ranks if none drops or pads:
      *     sum += wavetrain_mix(place.position, batch.digests()[i]); */
     void popped(uint64_t samples) {
         (void)wavetrain_epoch_take_many(&popped_, shuffle(), samples, nullptr, nullptr, nullptr);

@@ -2,12 +2,12 @@
  *
  * SPDX-License-Identifier: MIT
  *
- * What Python has as wavetrain.source.Source, in the words that users of DALI's external_source
- * know. C++17, header-only: no standard containers, no exceptions, no RTTI, no virtual functions,
- * no threads of its own, NO ALLOCATION: all memory is the room that open is given, of which need()
- * tells the size, and what the loader takes as its config says. This file is over 500 lines
- * because users include one header. Callers need what stands before "Parts that are not for
- * callers", and the classes after those.
+ * Python has it as wavetrain.source.Source, in the words that users of DALI's external_source know.
+ * C++17, header-only: no standard containers, no exceptions, no RTTI, no virtual functions, no
+ * threads of its own, NO ALLOCATION. All memory is the room that open is given, whose size need()
+ * returns, and the loader's, which its config bounds. This file is over 500 lines because users
+ * include one header. Callers need what stands before "Parts that are not for callers", and the
+ * classes after those.
  *
  *     auto give = [&](const wavetrain::sample_info &info, wavetrain::given_sample &out) {
  *         if (info.idx_in_epoch >= image_count)
@@ -38,26 +38,26 @@
  *
  * or there is none: source<fed>, which feed() is called of. It returns false at the end, or a
  * status: OK, WAVETRAIN_END, or an error, whose text given_sample::fail takes. It must not throw,
- * and must not call the source. Calls are made up to two batches ahead of what comes out, and with
- * parallel prefetch + 1 more, behind the end, too. What gives what comes next is not called behind
- * its end; if it has a member rewind(), that is called before each epoch, else there is only one.
- * A last batch may have less samples; with drop_last of the config it does not come out.
+ * and must not call the source. Calls are made up to two batches before a batch is needed, and with
+ * parallel prefetch + 1 more, after the end, too. An iterator is not called after its end; if it
+ * has a member rewind(), that is called before each epoch, else there is only one. A last batch may
+ * have fewer samples; with drop_last of the config it is dropped.
  *
- * Memory and uris that a callback names must stay as they are until their batch comes out or
- * reset or close has returned, with repeat_last until the batch behind it has. Of arrays up to 64
- * bytes are copied at once, and with copy everything is, uris, too.
+ * Memory and uris that a callback names must stay as they are until their batch is popped or reset
+ * or close has returned. With repeat_last they must stay until the next batch is popped. Arrays of
+ * up to 64 bytes are copied at once, and with copy everything is, uris, too.
  *
  * Lifetimes. The source holds the callback by value, and the room that was moved into open. Both
  * live until its calls and its loader have ended, however early the function is left that declares
  * it. It borrows a block that open is given as { block, bytes }, whatever a callback refers to, the
- * object of use_workers and the hooks of the config: declare these before the source.
+ * object of use_workers and the hooks of the config. Declare these before the source.
  *
- * An error of the callback, and what is refused of what it gave, comes out behind the batches
- * before it, and again until reset. The tag of a sample is its number in the epoch.
+ * An error of the callback, and of data that is refused, is returned after the batches before it,
+ * and again until reset. The tag of a sample is its number in the epoch.
  *
  * Threads. work, feed and feed_end may be called from any thread, all else from one at a time. That
  * one makes calls itself while it waits for them. So the callback is called by threads in work, in
- * jobs of use_workers, and in next. No function of yours is called with a lock held.
+ * jobs of use_workers, and in next. None of your functions is called with a lock held.
  */
 #ifndef WAVETRAIN_SOURCE_HPP
 #define WAVETRAIN_SOURCE_HPP
@@ -94,25 +94,25 @@ struct source_place {
     std::uint64_t samples;
 };
 
-/* What follows the end: no: nothing, until reset. raise: END, and the call behind it begins another
- * epoch. quiet: another epoch, and nobody is told. */
+/* The sequel of the end. no: nothing, until reset. raise: END, and the next call begins another
+ * epoch. quiet: another epoch, without a signal. */
 enum class cycle : std::uint32_t { no, quiet, raise };
 
 /* In the place of a callback: feed() is called. */
 struct fed {};
 
-/* What a source is told; all of it works as it is. */
+/* The settings of a source; the defaults work. */
 struct source_settings {
     wavetrain::cycle cycle = cycle::no;
-    /* 0: the thread in next makes the calls. Else threads of yours do, in work(), or as that many
-     * jobs at a time where there are workers. */
+    /* 0: the thread in next makes the calls. Else your threads do, in work(), or as that many jobs
+     * at a time if there are workers. */
     std::uint32_t parallel = 0;
-    /* With parallel: batches that calls are made for ahead. Where batches are fed, how many may
+    /* With parallel: batches that calls are made for in advance. If batches are fed: how many may
      * wait. */
     std::uint32_t prefetch = 1;
     /* false: next does not wait for calls of other threads, nor for what is fed: AGAIN. */
     bool blocking = true;
-    /* Where nothing was fed, the last that was is taken again. */
+    /* If nothing was fed, the last batch that was fed is taken again. */
     bool repeat_last = false;
     /* Arrays and uris are copied as they come, into copy_bytes for each sample; 0: as many as its
      * fields take in their types, or in those of expect(). */
@@ -256,7 +256,7 @@ template <class Give> class source;
 namespace source_parts {
 
 constexpr std::uint32_t ahead = 2;        /* batches the loader has before the first is popped */
-constexpr std::uint64_t value_bytes = 64; /* that push copies, as wavetrain.h says */
+constexpr std::uint64_t value_bytes = 64; /* that push copies, see wavetrain.h */
 constexpr std::uint32_t nowhere = UINT32_MAX;
 
 /* Writes words and numbers into a text; what finds no room is cut. */
@@ -342,7 +342,7 @@ inline std::uint64_t aligned(std::uint64_t bytes) noexcept {
     return bytes > UINT64_MAX - 15 ? UINT64_MAX : (bytes + 15) / 16 * 16;
 }
 
-/* Of an element; 0 where there is no such type. */
+/* For an element; 0 if there is no such type. */
 inline std::uint64_t element_bytes(std::uint32_t dtype, std::uint32_t raw_bytes) noexcept {
     if (dtype == WAVETRAIN_RAW)
         return raw_bytes;
@@ -356,7 +356,7 @@ inline const char *dtype_name(std::uint32_t dtype) noexcept {
     return names[dtype <= WAVETRAIN_RAW ? dtype : 0];
 }
 
-/* Whether no stride is said: then the elements are row-major. */
+/* Whether no stride is given: then the elements are row-major. */
 inline bool is_row_major(const wavetrain_tensor &of) noexcept {
     for (const std::int64_t stride : of.strides)
         if (stride != 0)
@@ -364,7 +364,7 @@ inline bool is_row_major(const wavetrain_tensor &of) noexcept {
     return true;
 }
 
-/* Of all elements; UINT64_MAX where it is more than fits. */
+/* For all elements; UINT64_MAX if it is more than fits. */
 inline std::uint64_t array_bytes(const wavetrain_tensor &of, std::uint32_t rank) noexcept {
     std::uint64_t bytes = element_bytes(of.dtype, of.dtype_bytes);
     for (std::uint32_t axis = 0; axis < rank; axis++)
@@ -504,9 +504,9 @@ struct slot {
     std::uint32_t failed = nowhere; /* the first sample that is wrong; of a batch as such 0 */
     error why;
 
-    /* What was asked for. */
+    /* The batches that were asked for. */
     std::uint64_t epoch = 0, iteration = 0;
-    /* What came, written by the calls. */
+    /* The results, written by the calls. */
     std::uint32_t count = 0; /* samples of a batch */
     bool is_counted = false; /* by a column: all have that length */
     given_sample *rows = nullptr;
@@ -519,7 +519,7 @@ struct slot {
     source_place behind = {};
 };
 
-/* Of what a source is made by. */
+/* The kinds of callbacks that a source is made from. */
 struct caller {
     void *object;
     wavetrain::status (*give)(void *object, const sample_info &, given_sample &, given_batch &);
@@ -536,9 +536,9 @@ struct extents {
 
 /* ---- What is given ------------------------------------------------------------------------ */
 
-/* A sample that a callback fills in. What is wrong with it is noted, and comes out of next in the
- * place of its batch. An array that is smaller than its field goes to the first place of all;
- * field_view::filled_shape tells how far it reaches. */
+/* A sample that a callback fills in. A fault in it is noted, and next returns it in the place of
+ * its batch. An array that is smaller than its field lies at the first place of all;
+ * field_view::filled_shape is how far it reaches. */
 class given_sample {
 public:
     given_sample(const given_sample &) = delete;
@@ -560,7 +560,7 @@ public:
     /* Any box that push takes: of a store, of memory, with a place, steps and axes. The tensor of
      * one of memory is copied. */
     given_sample &add(const wavetrain_box &box) noexcept;
-    /* Says why the call fails: return out.fail(WAVETRAIN_IO, "frame 7 is cut short"). */
+    /* The reason of a call that fails: return out.fail(WAVETRAIN_IO, "frame 7 is cut short"). */
     status fail(status what, const char *text) noexcept;
 
 private:
@@ -645,7 +645,7 @@ public:
     /* The next batch; what `out` held is given back first. Waits up to timeout_ns for calls, for
      * what is fed, and for the loader, unless you say how long as long as config.pop_timeout_ns.
      * OK. END: see cycle. AGAIN: it is not there, and nobody should wait: blocking is false, or
-     * timeout_ns is 0. STARVED: the timeout ran out; a later call goes on. SHUTDOWN: it is not
+     * timeout_ns is 0. STARVED: the timeout ran out; a later call continues. SHUTDOWN: it is not
      * open. Else what is wrong, until reset. */
     wavetrain::status next(batch &out, std::uint64_t timeout_ns = WAVETRAIN_POP_TIMEOUT,
                            wavetrain::error *why = nullptr) noexcept;
@@ -658,17 +658,17 @@ public:
      * was called, or it is not open. INVALID: parallel is 0. */
     wavetrain::status work(std::uint64_t timeout_ns = 0) noexcept;
 
-    /* Begins the next epoch. What was fed and did not come out is dropped. Calls under way are
+    /* Begins the next epoch. Batches that were fed and not taken are dropped. Calls under way are
      * not waited for: what they give is dropped. */
     wavetrain::status reset() noexcept {
         return restart({ place_.epoch + 1, 0, 0 });
     }
 
-    /* The place behind the last batch that came out. */
+    /* The place after the last batch that was taken. */
     source_place place() const noexcept { return place_; }
-    /* Goes on from there: asks for what follows, or drops what a callback with rewind() gives
-     * before it. INVALID: what is fed, or gives what comes next without rewind(), has no place to
-     * go to; or no place has such numbers. */
+    /* Continues from there: asks for the samples that follow, or drops those that a callback with
+     * rewind() gives before. INVALID: a source that is fed, or an iterator without rewind(), has no
+     * place to return to; or no place has such numbers. */
     wavetrain::status go_to(const source_place &place, wavetrain::error *why = nullptr) noexcept;
 
     /* Ends the threads' waits in work, waits for calls under way, for jobs that were handed in, and
@@ -679,7 +679,8 @@ public:
     /* That makes the batches: its stats. */
     wavetrain::loader &loader() noexcept { return loader_; }
 
-    /* What next returned last, and why; END is OK. For behind a loop over the batches. */
+    /* The last result of next, and the reason; END is OK. To be called after a loop over the
+     * batches. */
     wavetrain::status status() const noexcept {
         return last_ == WAVETRAIN_END ? wavetrain::status() : last_;
     }
@@ -842,8 +843,8 @@ private:
     }
 
     /* ---- Errors */
-    /* What is wrong with a row, or, `nowhere`, with a batch as such: takes the text that says why,
-     * and is noted behind that. The first sample's counts, and of that the first. */
+    /* A fault of a row, or, `nowhere`, of a batch as such: takes the text with the reason, and is
+     * noted after it. The first sample's counts, and of that the first. */
     class refusal {
     public:
         refusal(source_core &core, slot &at, std::uint32_t row, wavetrain_status what) noexcept
@@ -913,7 +914,7 @@ private:
         std::uint64_t skipped; /* that a callback without an info gives before it */
         bool rewinds;
     };
-    /* Asks for as many batches as are asked for ahead. */
+    /* Asks for as many batches as are asked for in advance. */
     void ask() noexcept {
         const std::uint64_t prefetch = settings_.parallel != 0 ? settings_.prefetch : 0;
         while (queued_ <= prefetch && !has_ordered_end_) {
@@ -1028,7 +1029,7 @@ private:
         if (at.settled == at.calls)
             pthread_cond_broadcast(&has_more_);
     }
-    /* Nobody wants what was asked for or fed. */
+    /* The batches that were asked for or fed are no longer wanted. */
     void drop_asked() noexcept {
         for (std::uint32_t place = 0; place < queued_; place++) {
             slot &at = *queue_[place];
@@ -1069,7 +1070,7 @@ private:
         if (!is_open_)
             pthread_cond_broadcast(&has_more_);
     }
-    /* What hand_out hands in. Behind its last look at the source close may return. */
+    /* The jobs that hand_out hands in. After its last look at the source close may return. */
     static void run_job(void *self) noexcept {
         source_core &core = *static_cast<source_core *>(self);
         const guard locked(core.lock_);
@@ -1129,7 +1130,7 @@ private:
         begin_epoch(at);
         return done;
     }
-    /* Takes what comes next; whether it was there. */
+    /* Takes the next one; whether there was one. */
     bool make() noexcept {
         slot *at = nullptr;
         bool is_end = false;
@@ -1172,7 +1173,7 @@ private:
         std::memmove(queue_, queue_ + 1, queued_ * sizeof *queue_);
         return true;
     }
-    /* Whether what comes next is known. Under the lock. */
+    /* Whether the next one is known. Under the lock. */
     bool has_next() const noexcept {
         if (caller_.is_fed)
             return queued_ > 0 || has_fed_end_;
@@ -1377,7 +1378,7 @@ private:
     slot *slots_ = nullptr;
     std::uint32_t slot_count_ = 0;
 
-    /* Of the thread in next alone. */
+    /* Only for the thread in next. */
     wavetrain::loader loader_;
     wavetrain::status last_;
     wavetrain::error error_, failure_; /* its status is 0 where there is none */
@@ -1469,8 +1470,8 @@ inline unsigned char *given_sample::take_copy(std::uint64_t bytes, std::uint32_t
     return nullptr;
 }
 
-/* Copies what is small or is to be copied; false where it does not fit, which is noted. What push
- * refuses by itself is left to it. */
+/* Copies what is small or is to be copied; false where it does not fit, which is noted. Data that
+ * push refuses by itself is left to push. */
 inline bool given_sample::copy(wavetrain_box &box, wavetrain_tensor &from) noexcept {
     const std::uint64_t bytes = source_parts::array_bytes(from, box.rank);
     if (from.device != -1 || from.data == nullptr || bytes == 0)
@@ -1590,7 +1591,7 @@ inline given_sample &given_batch::sample(std::uint32_t index) noexcept {
     else
         text << "a batch must have 1 to " << core_.size_ << " samples (the source gives number "
              << index << ")";
-    return slot_.rows[0]; /* of a batch that comes out as this error */
+    return slot_.rows[0]; /* of a batch in whose place next returns this error */
 }
 
 inline given_batch &given_batch::column(field_key to, const wavetrain_tensor &from,
@@ -1828,7 +1829,7 @@ public:
 
     /* Queues the batch that fill(given_batch &) fills in, on the calling thread; it returns a
      * status or nothing, and must not call the source. Batches are in the order in which fill
-     * returns. What is wrong is said here, and nothing is queued. Waits up to timeout_ns for room;
+     * returns. A fault is returned here, and nothing is queued. Waits up to timeout_ns for room;
      * there is some for `prefetch` batches and those that the loader may have.
      * OK. AGAIN: there was none. INVALID: feed_end was called. SHUTDOWN: it is not open. */
     template <class Fill>
@@ -1846,7 +1847,7 @@ public:
             filled = fill(batch);
         return queue_feed(*at, filled, why);
     }
-    /* Says that no more is fed: behind the last batch is END, until reset. */
+    /* Declares that no more is fed: after the last batch follows END, until reset. */
     using source_core::feed_end;
 };
 

@@ -64,7 +64,7 @@ from typing import Any
 TAIL = '''
 
 def declare(library: CDLL) -> None:
-    """Tells ctypes what each function of the library takes and returns."""
+    """Gives ctypes the arguments and the result of each function of the library."""
     for name, result, parameters in FUNCTIONS:
         function = getattr(library, name)
         function.restype, function.argtypes = result, parameters

@@ -2,14 +2,17 @@
 # dist.sh [OUT_DIR]: makes the packages of a release in OUT_DIR (dist by default).
 #
 #   wavetrain-VERSION-MACHINE-linux.tar.gz   include/, lib/ with the archive, a shared library, CMake
-#                                            and pkg-config files, share/ with licences and names;
+#                                            and pkg-config files, share/ with licences, names,
+#                                            pages, examples, and the tool's manual page and
+#                                            completions;
 #                                            lib/unwind/ with the archive that has unwind tables,
 #                                            lib/debug/ with the object that has names and lines
 #   wavetrain-VERSION-src.tar.gz             the sources and everything they are built from, for
 #                                            tools/archive.sh or CMake without network
 #   wavetrain-VERSION-py3-none-manylinux_X_Y_MACHINE.whl
 #                                            for pip: the Python package, the shared library, the
-#                                            headers and the command-line tool
+#                                            headers, the command-line tool with its manual page
+#                                            and completions, and the examples in Python
 #
 # In: the source tree; the crates in cargo's cache or to be fetched, and zig, with which the shared
 # library and the tool are linked for glibc 2.26 (tools/glibc.sh; CARGO_NET_OFFLINE=true forbids to
@@ -20,6 +23,7 @@
 #
 # Both archives may be moved after they were unpacked. That of the sources has no tests, benches, tool or
 # fuzz targets: the crates that those need are thirty times those of the library.
+# PROJECT_URL is the address of the repository, for the wheel's metadata, if Cargo.toml has none.
 # ONLY=binary, ONLY=source or ONLY=wheel makes one of the three. archive.sh says which tools may be named.
 set -eu
 
@@ -113,6 +117,8 @@ binary() {
     cp "$root/README.md" "$root/CHANGELOG.md" "$root/CONTRIBUTING.md" "$root/SECURITY.md" \
         "$work/archive/wavetrain.spdx.json" "$doc/"
     cp -R "$root/docs" "$doc/docs"
+    cp -R "$root/examples" "$doc/examples"
+    shell_files "$tree/share"
     # What the archive defines and what it wants, a name a line.
     "$readelf" -sW "$work/wavetrain.o" |
         awk '$5 != "LOCAL" && $8 != "" && $1 ~ /:$/ && $1 != "Num:" {
@@ -122,6 +128,16 @@ binary() {
     pack "$name"
 }
 
+# What shells and man have of the tool, below a folder "share". tests/tool/shell.rs keeps the files.
+shell_files() {
+    mkdir -p "$1/man/man1" "$1/bash-completion/completions" "$1/zsh/site-functions" \
+        "$1/fish/vendor_completions.d"
+    cp "$root/tools/package/wavetrain.1" "$1/man/man1/"
+    cp "$root/tools/package/wavetrain.bash" "$1/bash-completion/completions/wavetrain"
+    cp "$root/tools/package/_wavetrain" "$1/zsh/site-functions/"
+    cp "$root/tools/package/wavetrain.fish" "$1/fish/vendor_completions.d/"
+}
+
 source_archive() {
     name=wavetrain-$version-src
     tree=$work/$name
@@ -129,7 +145,7 @@ source_archive() {
     mkdir -p "$tree/src"
     (cd "$root" && tar -cf - --exclude=src/bin --exclude='*_tests.rs' --exclude=tests.rs \
         CHANGELOG.md CONTRIBUTING.md LICENSE README.md SECURITY.md CMakeLists.txt Cargo.toml \
-        Cargo.lock docs include kernels src tools/archive.sh tools/dist.sh tools/fold.c \
+        Cargo.lock docs examples include kernels src tools/archive.sh tools/dist.sh tools/fold.c \
         tools/fold.ld tools/glibc.sh tools/package tools/panics.sh tools/parts.sh \
         tools/parts.txt) |
         tar -xf - -C "$tree"
@@ -172,7 +188,7 @@ wheel() {
     test -f "$root/python/wavetrain/__init__.py" || fail "there is no python/wavetrain"
     tree=$work/wheel
     package=$tree/wavetrain info=$tree/wavetrain-$version.dist-info
-    scripts=$tree/wavetrain-$version.data/scripts
+    scripts=$tree/wavetrain-$version.data/scripts share=$tree/wavetrain-$version.data/data/share
     mkdir -p "$package/lib" "$package/include" "$scripts" "$info/licenses" "$info/sboms"
     archive
     tool
@@ -180,6 +196,9 @@ wheel() {
         tar -C "$root/python/wavetrain" -cf - -T - | tar -xf - -C "$package"
     cp "$work/archive"/*.h "$work/archive"/*.hpp "$package/include/"
     cp "$work/libwavetrain.so.$major" "$package/lib/"
+    shell_files "$share"
+    mkdir -p "$share/doc/wavetrain/examples"
+    cp "$root"/examples/*.py "$share/doc/wavetrain/examples/"
     "$objcopy" --strip-all -R .comment "$tool" "$scripts/wavetrain"
     mkdir "$work/parts"
     ZIG=$zig "$root/tools/parts.sh" "$work/parts" "$work/libwavetrain.so.$major" tool

@@ -4,7 +4,8 @@
 In: TREE with what pip is to install, laid out as in the wheel (wavetrain/, wavetrain-VERSION.data/,
 and of wavetrain-VERSION.dist-info/ the folders licenses/ and sboms/); Cargo.toml and
 python/README.md in ROOT, which is the folder above this script's where it is not given;
-SOURCE_DATE_EPOCH; READELF may name another readelf.
+SOURCE_DATE_EPOCH; READELF may name another readelf, and PROJECT_URL the
+repository.
 Out: OUT_DIR/wavetrain-VERSION-py3-none-manylinux_X_Y_MACHINE.whl. X.Y is the newest version of
 glibc that a file of TREE asks for, as its ELF tables tell; a file that needs more than glibc is an
 error. The bytes depend on those of TREE, the date and the zlib that packs.
@@ -43,6 +44,15 @@ Classifier: Topic :: Scientific/Engineering
 Classifier: Typing :: Typed
 Requires-Python: >=3.10
 """
+
+# Project-URL fields, and the paths of a repository that they name.
+URLS = {
+    "Repository": "",
+    "Documentation": "/tree/main/docs",
+    "Changelog": "/blob/main/CHANGELOG.md",
+    "Issues": "/issues",
+    "Security": "/blob/main/SECURITY.md",
+}
 
 WHEEL = """\
 Wheel-Version: 1.0
@@ -92,6 +102,11 @@ def metadata(root, info):
         licences=ours["licenseConcluded"],
         license_files="\n".join(f"License-File: {file}" for file in files),
     )
+    known = re.search('^repository = "(.*)"$', manifest, re.MULTILINE)
+    home = os.environ.get("PROJECT_URL") or (known[1] if known else "")
+    if home:
+        home = home.rstrip("/")
+        text += "".join(f"Project-URL: {name}, {home}{path}\n" for name, path in URLS.items())
     readme = root / "python" / "README.md"
     if readme.is_file():
         text += "Description-Content-Type: text/markdown; charset=UTF-8\n\n"

@@ -29,7 +29,7 @@ const KINDS: [NodeKind; 6] = [
 
 /// Reasons why names are missing; the longest is as long as any that is used.
 const NOTES: [&str; 3] =
-    ["", "; more were not looked at", " (what its attributes say of them is not understood)"];
+    ["", "; more were not looked at", " (its attributes about them are not understood)"];
 
 /// Paths of nodes, in the order in which they were seen.
 #[derive(Default)]

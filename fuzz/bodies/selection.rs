@@ -161,7 +161,7 @@ fn check(asked: &Asked, levels: &[Seen], found: Result<String, Status>, why: &Wh
         assert!(why.as_str().starts_with("/g: ") && why.as_str().contains(text), "{why}");
     };
     if levels.is_empty() {
-        return refusal(Status::NotFound, "is no image with levels");
+        return refusal(Status::NotFound, "is not an image with levels");
     }
     if levels.iter().any(|level| level.image > 0) {
         return refusal(Status::Unsupported, "");

@@ -32,7 +32,7 @@ def handled() -> BaseException | None:
 
 
 def status_of(error: BaseException) -> int | None:
-    """The status of HTTP that an exception tells: of aiohttp, requests, httpx, urllib, botocore,
+    """The status of HTTP that an exception has: of aiohttp, requests, httpx, urllib, botocore,
     azure, google."""
     response: Any = getattr(error, "response", None)
     if isinstance(response, Mapping):  # of botocore
@@ -55,7 +55,7 @@ def number_of(given: Any) -> int | None:
 
 
 def sign_of(error: BaseException) -> bool | None:
-    """True: it says that something is absent. False: something else failed. None: who knows."""
+    """True: it reports that something is absent. False: something else failed. None: who knows."""
     status = status_of(error)
     if status is not None:
         return status in ABSENT
@@ -84,8 +84,8 @@ def chain_of(error: BaseException, within: BaseException | None) -> list[BaseExc
 def doubt_of(
     error: BaseException, within: BaseException | None, is_strict: bool = False
 ) -> BaseException | None:
-    """The exception of the chain that says that the file need not be absent. Strict: the one that
-    began the chain must say absent, unless a file system has set ENOENT."""
+    """The exception of the chain by which the file need not be absent. Strict: the one that began
+    the chain must say absent, unless a file system has set ENOENT."""
     chain = chain_of(error, within)
     signs = [sign_of(each) for each in chain]
     if False in signs:
@@ -95,7 +95,7 @@ def doubt_of(
 
 
 def not_read(name: str, error: BaseException, doubt: BaseException) -> OSError:
-    """The error that takes the place of one that says absent."""
+    """The error that takes the place of one that reports absence."""
     status, fix = status_of(doubt), ""
     if status in DENIED:
         fix = ": give credentials that may read and list it"

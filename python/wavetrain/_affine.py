@@ -14,7 +14,7 @@ from wavetrain._border import short
 from wavetrain._pixels import Array, numpy_
 from wavetrain._words import refusal
 
-AXES_MAX = 3  # as wavetrain.h says of wavetrain_affine
+AXES_MAX = 3  # as wavetrain_affine of wavetrain.h
 BYTES = ctypes.sizeof(_native.Affine)
 FILTERS = {"nearest": _native.NEAREST, "linear": _native.LINEAR}
 
@@ -23,7 +23,7 @@ FILTERS = {"nearest": _native.NEAREST, "linear": _native.LINEAR}
 class Affine:
     """A map from the places of a Box to voxels of its array. It needs Config(augment=True).
 
-    matrix has a row for each axis that is mapped, up to three, and in each row a factor for each of
+    matrix has a row for each axis that is mapped, up to three. Each row has a factor for each of
     them and a term: place (i, j, k) of the box reads about the voxel
 
         matrix @ (i, j, k, 1)

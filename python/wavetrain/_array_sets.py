@@ -356,7 +356,7 @@ class ArraySet:
             self.asked.append(Batch(places, padded, indices, [*pool.ask(rows)]))
 
     def feed(self, pipeline: Pipeline, run: Any) -> None:
-        """Pushes the batches that are complete, until the pipeline has AHEAD of them. Waits if it
+        """Pushes the batches that are complete, until the pipeline has enough of them. Waits if it
         has none."""
         pool = self.open()
         while run.error is None:

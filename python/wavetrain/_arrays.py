@@ -1,6 +1,6 @@
 """Arrays that Python has: the source hook.
 
-In: what `Config.source` says of an array, and arrays of elements that it reads. Out: those
+In: the description of an array by `Config.source`, and arrays of elements that it reads. Out: those
 elements where the library wants them; statuses, whose exceptions are kept. Invariant: what has not
 the type and the shape that was asked for is an error, never data.
 """
@@ -38,7 +38,7 @@ python.PyBuffer_ToContiguous.argtypes = [
 
 @dataclasses.dataclass(frozen=True)
 class SourceInfo:
-    """What an array of `Config.source` is.
+    """The description of an array of `Config.source`.
 
     shape: extents, up to 16 axes; (): one element.
     dtype: type of the elements: a Dtype, its number or name, a dtype of numpy or torch.
@@ -86,24 +86,26 @@ class SourceInfo:
 
 
 class Arrays(Protocol):
-    """What `Config.source` is: it has the array NAME of each uri "hook:NAME".
+    """The type of `Config.source`: it has the array NAME of each uri "hook:NAME".
 
     Both methods are called on the pipeline's own threads, n_io_threads of them, several at once: a
     library that is not thread-safe needs a lock around it. They may wait, and run in parallel as
     far as they let go of the GIL, as reads of files and decompression do. They must not wait for
     the pipeline, and what they read must not change while it is open.
 
-    An exception is a StorageError of the sample that needed the elements, has its text, and is its
-    `__cause__`; what came in another shape or type than was asked for is one too.
+    An exception becomes a StorageError of the sample that needed the elements, with the same text,
+    and is its `__cause__`. An array of another shape or type than was asked for is a StorageError,
+    too.
     """
 
     def describe(self, name: str) -> SourceInfo:
-        """What the array is. FileNotFoundError and KeyError: there is no such array, NotFound."""
+        """The description of the array. FileNotFoundError and KeyError: there is no such array,
+        NotFound."""
         ...
 
     def read(self, name: str, start: tuple[int, ...], shape: tuple[int, ...]) -> Any:
         """The elements start[axis] <= i < start[axis] + shape[axis]: an array of numpy, torch, or
-        what else a Box takes, of that shape and the type that describe said, with any strides. It
+        what else a Box takes, of that shape and the type that describe gave, with any strides. It
         is copied, and not kept. FileNotFoundError: they are missing, which is data, the fill value,
         or NotFound with missing_chunks="error"."""
         ...
@@ -204,7 +206,7 @@ def element(name: str, value: Any, dtype: Dtype, dtype_bytes: int) -> bytes:
         raise ValueError(f"{name}: {error}") from error
     if found is dtype:
         return packed
-    # Only bfloat16 comes as another type: it is the upper half of a float.
+    # Only bfloat16 has another type there: it is the upper half of a float.
     (real,) = struct.unpack("=d", packed)
     upper = struct.unpack("=I", struct.pack("=f", real))[0] >> 16
     (exact,) = struct.unpack("=f", struct.pack("=I", upper << 16))

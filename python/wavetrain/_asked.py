@@ -32,7 +32,7 @@ class BatchInfo(NamedTuple):
 
 
 class Answer(Protocol):
-    """Of a call, as concurrent.futures has it."""
+    """The result of a call, as concurrent.futures has it."""
 
     def result(self) -> Any: ...
     def done(self) -> bool: ...
@@ -91,7 +91,7 @@ def kind_of(source: Any) -> str:
 
 
 def wanted_of(dtype: Any, ndim: Any, layout: Any, count: int) -> list[tuple[Dtype | None, Any]]:
-    """What the arrays of each field must be."""
+    """The arrays that each field takes."""
 
     def each(name: str, given: Any) -> list[Any]:
         items = [given] * count

@@ -12,7 +12,7 @@ from wavetrain import _border, _native
 from wavetrain._border import U64_MAX, short
 from wavetrain._words import refusal
 
-CHANNELS_MAX, ERASES_MAX = 64, 8  # as wavetrain.h says of wavetrain_augment
+CHANNELS_MAX, ERASES_MAX = 64, 8  # as wavetrain_augment of wavetrain.h
 EMPTY: tuple[float, ...] = ()
 BYTES = ctypes.sizeof(_native.Augment)
 
@@ -56,7 +56,7 @@ class Erase:
 
 @dataclasses.dataclass(frozen=True, init=False)
 class Augment:
-    """What is done to the elements of a Box on their way into a field of f32, bf16 or f16. The
+    """Arithmetic on the elements of a Box on their way into a field of f32, bf16 or f16. The
     pipeline needs Config(augment=True).
 
     Each element becomes a float32 x, and then, in this order:
@@ -134,7 +134,7 @@ class Augment:
         self.channels()  # else push would find it
 
     def channels(self) -> int:
-        """How many channels are told apart; 0 and 1: none."""
+        """How many channels are distinguished; 0 and 1: none."""
         tables = [self.scale, self.bias, *[each.values for each in self.erase]]
         counts = sorted({len(table) for table in tables if len(table) > 1}, reverse=True)
         if len(counts) > 1:
@@ -156,7 +156,7 @@ class Augment:
         def table(values: Sequence[float], count: int) -> int | None:
             if not values:
                 return None
-            # One factor of channels that something else tells apart is that of each.
+            # One factor of channels that something else distinguishes is that of each.
             values = values if len(values) == count else [*values] * count
             owners.append((ctypes.c_float * len(values))(*values))
             return ctypes.addressof(owners[-1])

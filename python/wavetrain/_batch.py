@@ -29,7 +29,7 @@ RAW_AS = "u1"  # raw bytes have an axis more in numpy
 
 
 class DLTensor(ctypes.Structure):
-    """Of dlpack.h, as are the two below."""
+    """From dlpack.h, as are the two below."""
 
     data: int
     byte_offset: int
@@ -126,7 +126,8 @@ class OwnTensor(Owned):
 
 @dataclasses.dataclass(frozen=True)
 class BatchInfo:
-    """What a batch is. `device_ptr` is its address, in host memory where `device` is -1."""
+    """The description of a batch. `device_ptr` is its address, in host memory where `device` is
+    -1."""
 
     device_ptr: int
     shape: tuple[int, ...]
@@ -142,7 +143,7 @@ class BatchInfo:
 
 class Taken(Owned):
     """A tensor of a batch, and how it is taken. Every consumer of DLPack takes it, without a copy:
-    numpy.from_dlpack, torch.from_dlpack, jax.dlpack.from_dlpack. What was made of it keeps the
+    numpy.from_dlpack, torch.from_dlpack, jax.dlpack.from_dlpack. Tensors and arrays of it keep the
     memory of the batch."""
 
     instead = "give batch.numpy().copy(), or batch.torch().clone(), of the batch or of its fields"
@@ -219,8 +220,8 @@ class Taken(Owned):
     @property
     def filled_shape(self) -> Any:
         """How far the boxes of each sample reach: an array of numpy [samples, axes of a sample],
-        the largest place along each axis + 1; 0 where no box goes. A scalar has one axis here. A
-        copy."""
+        the largest place along each axis + 1. It is 0 if no box covers a part of the field. A
+        scalar has one axis here. A copy."""
         numpy: Any = importlib.import_module("numpy")
         view = self._view()
         shape = (view.sample_count, max(1, view.rank - 1))
@@ -352,14 +353,15 @@ class Batch(Taken):
     """A popped batch. Every consumer of DLPack takes it, without a copy: numpy.from_dlpack(batch),
     torch.from_dlpack(batch), jax.dlpack.from_dlpack(batch).
 
-    Where Config.fields has several tensors, batch["mask"] is the one of that name, and takes the
-    place of `batch` there: numpy.from_dlpack(batch["mask"]). The batch itself is the first of them.
+    If Config.fields has several tensors, batch["mask"] is the one of that name, and takes the place
+    of `batch`: numpy.from_dlpack(batch["mask"]). The batch itself is the first of them.
 
-    `with pipeline.pop() as batch:` gives the slot back at its end. What was made of the batch keeps
-    the memory: tensors, arrays and buffers stay valid when batch and pipeline are gone, and the
-    slot takes the next batch when the last of them is."""
+    `with pipeline.pop() as batch:` gives the slot back at its end. Tensors, arrays and buffers of
+    the batch keep its memory. They stay valid when batch and pipeline are gone, and the slot takes
+    the next batch when the last of them is gone."""
 
-    # Of a DataLoader: how many of the last samples are repeats, which make the batch whole.
+    # For batches of a DataLoader: how many of the last samples are repeats, which make the batch
+    # whole.
     padded: int = 0
     _loan: Any = None  # the memory that it lies in, if that is lent
 
@@ -374,7 +376,7 @@ class Batch(Taken):
         return self
 
     def take_loan(self, loan_of: Callable[[_native.BatchView], Any]) -> None:
-        """For the pipeline: what the batch lies in comes with it."""
+        """For the pipeline: the memory of the batch belongs to it."""
         self._loan = loan_of(self._view())
 
     @property
@@ -453,10 +455,11 @@ class Batch(Taken):
         return f"<Batch {info.batch_id}: {', '.join(shapes)} in {place_of(info)}>"
 
     def release(self, *, event: Any = None) -> None:
-        """Gives the slot back. Idempotent. On a device the slot is used again behind `event`: a
-        CUevent as an int, an event of torch or cupy, or a stream of theirs, behind the work that is
-        queued on it now; without one, behind what is queued on the batch's ready stream and on
-        those that it was exported to. On the host there are no events."""
+        """Gives the slot back. Idempotent. On a device the slot is used again after `event`. This
+        is a CUevent as an int, an event of torch or cupy, or a stream of theirs, which stands for
+        the work that is queued on it now. Without one, it is used after the work that is queued on
+        the batch's ready stream and on those that it was exported to. On the host there are no
+        events."""
         if not self.handle.value:
             return
         event = event_of(event)  # alive until the call has returned
@@ -523,7 +526,7 @@ def stream_of(stream: Any, view: _native.BatchView) -> int | None:
 
 
 def event_of(event: Any) -> Any:
-    """Of a stream of torch or cupy, an event behind what is queued there now."""
+    """For a stream of torch or cupy: an event after the work that is queued there now."""
     if hasattr(event, "wait_event"):
         record = getattr(event, "record_event", None) or event.record
         return record()

@@ -1,4 +1,5 @@
-"""Checks of what comes from a caller, each with the name of what is wrong and what would be right.
+"""Checks of a caller's values, each with the name of the wrong one and the values that would be
+right.
 
 ctypes cuts a number to the bits of its member without a word, so none gets there unchecked.
 """
@@ -69,7 +70,7 @@ def whole(name: str, value: Any, low: int, high: int) -> int:
         raise TypeError(f"{name} must be a whole number (got {short(value)})")
     try:
         number = operator.index(value)
-    except TypeError as error:  # an array has the method and is no number
+    except TypeError as error:  # an array has the method and is not a number
         raise TypeError(f"{name} must be a whole number (got {short(value)})") from error
     if number < low:
         raise ValueError(f"{name} must be >= {low} (got {short(number)})")
@@ -92,11 +93,13 @@ def word(name: str, value: Any) -> int:
 
 
 def axes(name: str, given: Any, low: int, axis_of: Callable[[int, Any], Axis]) -> tuple[Axis, ...]:
-    """What `axis_of` makes of each axis; not more are looked at than there may be."""
+    """The results of `axis_of` for each axis; not more are looked at than there may be."""
     if not isinstance(given, Iterable):
         raise TypeError(f"{name} must be a sequence, an item per axis (got {short(given)})")
     items = cast("Iterable[Any]", given)
     made = tuple([axis_of(axis, item) for axis, item in zip(range(_native.RANK_MAX + 1), items)])
+    if not made and low:
+        raise ValueError(f"{name} is missing: give an item for each axis, such as (64, 128, 128)")
     whole(f"the number of axes of {name}", len(made), low, _native.RANK_MAX)
     return made
 
@@ -152,7 +155,7 @@ def choice(name: str, value: Any, choices: type[Choice]) -> Choice:
         if value.upper() in choices.__members__:
             return choices[value.upper()]
     elif not isinstance(value, (bool, enum.Enum)) and hasattr(value, "__index__"):
-        with contextlib.suppress(TypeError, ValueError):  # an array is no number, 99 no choice
+        with contextlib.suppress(TypeError, ValueError):  # an array, or 99, is not a choice
             return choices(operator.index(value))
     names = ", ".join(repr(member.name.lower()) for member in choices)
     raise ValueError(f"{name} must be one of {names} (got {short(value)})")

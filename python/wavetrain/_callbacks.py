@@ -36,7 +36,7 @@ def callback(kind: Any, call: Call, failed: int | None = None) -> Any:
 
 
 class Report:
-    """Ends at once, and so has Python tell of an exception that nobody can raise: to
+    """Ends at once, so that Python reports an exception that nobody can raise: to
     sys.unraisablehook, which takes it from Python alone."""
 
     def __init__(self, error: BaseException) -> None:

@@ -1,5 +1,5 @@
-"""What code of Python raised while the library called it, kept until an error of the library tells
-of it: C has a status for it, and no exception."""
+"""Exceptions of Python code that the library called. They are kept until an error of the library
+reports the failure: C has a status for it, and no exception."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Causes:
     def __init__(self, logger: logging.Logger) -> None:
         self.logger = logger
         self.lock = threading.Lock()
-        # By what the library's text has of it: the name, and where it says so the place in it.
+        # By the part of it in the library's text: the name, and if it is there the place in it.
         self.raised: dict[tuple[str, str], BaseException] = {}
         self.absent: dict[tuple[str, str], BaseException] = {}
 
@@ -44,19 +44,19 @@ class Causes:
             kept[key] = error  # the last one
 
     def of(self, failure: WavetrainError) -> BaseException | None:
-        """What was raised for the thing that the failure names."""
+        """The exception that was raised for the thing that the failure names."""
         if not isinstance(failure, (StorageError, NotFound)):
             return None
         kept = self.absent if isinstance(failure, NotFound) else self.raised
         text = str(failure)
         with self.lock:
-            # "c/1" is in "c/11" too. Of one name that of the place, else the last.
+            # "c/1" is in "c/11" too. Among those of one name the one of the place, else the last.
             found = [key for key in reversed(kept) if key[0] in text]
             best = max(found, key=lambda key: (len(key[0]), key[1] in text, key[1]), default=None)
             return None if best is None else kept[best]
 
     def explain(self, failure: WavetrainError) -> WavetrainError:
-        """The same failure with its cause, and what that says."""
+        """The same failure with its cause, and the text of that."""
         cause = self.of(failure)
         if cause is not None:
             failure.__cause__ = cause

@@ -111,7 +111,7 @@ NUMPY = {
 
 
 class Backend(enum.IntEnum):
-    """Where batches are made."""
+    """The place of batches."""
 
     AUTO = _native.BACKEND_AUTO  # a GPU where there is one that will do, else the host
     HOST = _native.BACKEND_HOST
@@ -119,21 +119,21 @@ class Backend(enum.IntEnum):
 
 
 class OnError(enum.IntEnum):
-    """What becomes of a stream in which a sample fails."""
+    """The effect of a sample that fails on its stream."""
 
     FAIL = _native.ON_ERROR_FAIL  # it ends, until Pipeline.reset
-    SKIP = _native.ON_ERROR_SKIP  # the sample holds pad_value, and BatchInfo.statuses says why
+    SKIP = _native.ON_ERROR_SKIP  # the sample holds pad_value; BatchInfo.statuses has its status
 
 
 class MissingChunks(enum.IntEnum):
-    """What a chunk is that does not exist."""
+    """The meaning of a chunk that does not exist."""
 
     FILL = _native.MISSING_FILL  # the array's fill value
     ERROR = _native.MISSING_ERROR  # NotFound
 
 
 class PadMode(enum.IntEnum):
-    """What a box reads outside of its array, as numpy.pad."""
+    """The elements that a box reads outside of its array, as numpy.pad."""
 
     NONE = _native.PAD_NONE  # such a box is refused
     CONSTANT = _native.PAD_CONSTANT  # pad_value, else the array's fill value
@@ -158,7 +158,7 @@ class OnConsumerLost(enum.IntEnum):
 
 
 class DeviceDecode(enum.IntEnum):
-    """What a device decodes of what it can: LZ4, zstd where it is ON, and blosc of both."""
+    """The chunks that a device decodes: LZ4, zstd if it is ON, and blosc of both."""
 
     AUTO = _native.DECODE_AUTO
     OFF = _native.DECODE_OFF
@@ -247,7 +247,7 @@ class Field:
 
     name: 1 to 63 bytes, without '/'.
     sample_shape: extents of a sample, up to 16 axes; (): one element for each.
-    dtype, dtype_bytes, pad_mode, pad_value: as of Config. What no box goes to holds pad_value too.
+    dtype, dtype_bytes, pad_mode, pad_value: as of Config. Places that no box covers hold pad_value.
 
     >>> Field("label", dtype="int64").dtype is Dtype.I64
     True
@@ -281,8 +281,8 @@ def number(name: str, default: int | None = None, most: int | None = None) -> An
 @knows(CONFIG)
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """All that a pipeline is told, fixed when it opens: nothing grows after that. What does not fit
-    is refused here by name; what depends on other fields or on the machine, by `Pipeline`.
+    """Settings of a pipeline, fixed when it opens: nothing grows after that. `Config` refuses a
+    wrong value by its name; `Pipeline` checks combinations and the machine.
 
     Variants are made by dataclasses.replace:
 
@@ -311,7 +311,7 @@ class Config:
         augment: boxes may have an Augment and an Affine, for which push keeps memory.
         max_resample_bytes: of voxels of boxes with an Affine, until they are resampled; 0: eight
             times the largest field.
-    Where it is made:
+    The place of batches:
         backend: auto (a GPU where one will do), host, cuda. `repr(pipeline)` says which and why.
         device: CUDA device. None: the one whose context is current on this thread, else 0.
         consumer_stream: a stream (torch, cupy, number) that batches are used on, which release
@@ -414,7 +414,7 @@ class Config:
     numa_strategy: Choice[NumaStrategy] = Choice(NumaStrategy.AUTO)
     numa_node: int = dataclasses.field(default=-1, metadata={"limits": (-1, I32_MAX)})
     metadata_latency: LatencyModel | None = None
-    # What the reference does not have.
+    # Settings that damacy does not have.
     backend: Choice[Backend] = Choice(Backend.AUTO)
     max_host_memory_bytes: int = number("max_host_memory_bytes")
     n_decode_threads: int = number("n_decode_threads")
@@ -480,7 +480,10 @@ class Config:
         self._keep("augment", _border.flag("augment", self.augment))
         if self.lookahead_samples is not None:
             most = LIMITS["lookahead_samples"][2]
-            ahead = _border.whole("lookahead_samples", self.lookahead_samples, samples, most)
+            ahead = _border.whole("lookahead_samples", self.lookahead_samples, 1, most)
+            if ahead < samples:
+                text = f"must be at least samples_per_batch = {samples}, or None"
+                raise ValueError(f"lookahead_samples = {ahead} {text}")
             self._keep("lookahead_samples", ahead)
         if self.device is not None:
             self._keep("device", _border.whole("device", self.device, 0, I32_MAX))
@@ -521,7 +524,7 @@ class Config:
         object.__setattr__(self, name, value)
 
     def _check_own(self) -> None:
-        """With fields, what describes the one tensor without them says nothing."""
+        """With fields, settings of the one tensor without them have no effect."""
         for field in dataclasses.fields(Field)[1:]:
             if getattr(self, field.name) != field.default:
                 raise ValueError(
@@ -530,7 +533,7 @@ class Config:
 
     @property
     def shapes(self) -> str:
-        """What a batch is, in words: 8 x 64 x 64 f32, or the same of each field by its name."""
+        """A batch in words: 8 x 64 x 64 f32, or the same of each field by its name."""
 
         def of(name: str, field: Config | Field) -> str:
             extents = " x ".join(map(str, (self.samples_per_batch, *field.sample_shape)))

@@ -24,7 +24,7 @@ class Cost(NamedTuple):
 
 
 def cost(epoch: Epoch, boxes: Boxes | Grids) -> Cost:
-    """What an epoch costs as a whole, whatever it is dealt to. It looks at every box once.
+    """The cost of an epoch as a whole, for any ranks. It looks at every box once.
 
     >>> from wavetrain.epoch import ChunkShuffle, Epoch
     >>> boxes = Boxes((8, 8), (2, 2), chunk=4)

@@ -1,9 +1,9 @@
-"""Epochs of batches: the samples that an order deals are asked of a data set and pushed ahead,
-batches come out in that order.
+"""Epochs of batches: the samples that an order deals are asked of a data set and pushed in advance,
+and batches are returned in that order.
 
 In: a data set, which makes a request of a number, and an `epoch.Epoch`. Out: batches of a pipeline.
 The place that a checkpoint holds moves when a batch is given to the caller, never when it was only
-loaded ahead.
+loaded in advance.
 
 This file is over 500 lines because a loader and the arguments of its order belong together.
 """
@@ -47,13 +47,13 @@ class Run:
     ends at once: the pipeline holds this."""
 
     def __init__(self) -> None:
-        # Of each batch that was pushed and not popped the places of its samples, and how many of
+        # For each batch that was pushed and not popped: the places of its samples, and how many of
         # these only pad.
         self.pushed: collections.deque[tuple[Places, int]] = collections.deque()
         self.is_whole = False  # all samples of the epoch were pushed
         self.is_torn = False  # a call was ended on its way: some of them may be lost
         self.is_over = False
-        self.error: Exception | None = None  # that comes out behind the batches before it
+        self.error: Exception | None = None  # raised after the batches before it
 
     def fail(self) -> None:
         """Raises the error, if there is one, and forgets it: it keeps whatever the calls on its way
@@ -89,7 +89,7 @@ class NodeRun(Run):
         self.round = next(self.rounds, (Places(room(0)), 0))
 
     def take(self) -> None:
-        """Goes to the next round."""
+        """Moves to the next round."""
         self.group = len(self.round[0])
         self.round = next(self.rounds, (Places(room(0)), 0))
 
@@ -114,7 +114,7 @@ class NodeRun(Run):
 class Batches(Owned):
     """An iteration."""
 
-    instead = "copy or send the DataLoader, with the place that its state_dict() says"
+    instead = "copy or send the DataLoader, with the place of its state_dict()"
 
     def __init__(self, loader: DataLoader, run: Run) -> None:
         self._loader, self._run = loader, run
@@ -243,42 +243,43 @@ class DataLoader:
                         train(torch.from_dlpack(batch))
                 torch.save(loader.state_dict(), "place.pt")  # of one rank: after any batch
 
-    dataset: has `len(dataset)` and `dataset[index]`, which gives a Sample. Where it has
+    dataset: has `len(dataset)` and `dataset[index]`, which gives a Sample. If it has
         `at_place(index, place)` that is called instead: for boxes that are drawn anew in each epoch
-        (`wavetrain.epoch.Boxes`), a place being (epoch, position). It is asked ahead of what comes
-        out, by the thread that iterates. Where it has `boxes(indices)` that is called instead, with
-        the list of thousands of indices: it returns what `Pipeline.push_boxes` takes, a `Column` or
-        a dict of columns and labels by field, a row for each index, without an object for a sample.
-        Tags are the indices then.
+        (`wavetrain.epoch.Boxes`), a place being (epoch, position). It is asked in advance, by the
+        thread that iterates. If it has `boxes(indices)` that is called instead, with the list of
+        thousands of indices. It returns what `Pipeline.push_boxes` takes, a `Column` or a dict of
+        columns and labels by field, with a row for each index. No object is made for a sample, and
+        tags are the indices.
     batch_size: samples of a batch; None: those of an `Epoch` as sampler, of config, or 1.
     shuffle, seed: another order in each epoch, and for each seed; False and 0 where not given.
     sampler: which samples an epoch has, and in which order: a list of numbers, `epoch.Subset`, a
-        part of `epoch.split` or `stratify`, `Weighted`, `Mixed`, `balanced`; a `ChunkShuffle`,
-        which keeps chunks in Config.chunk_cache_bytes, and without those saves next to nothing; or
+        part of `epoch.split` or `stratify`, `Weighted`, `Mixed`, `balanced`. Or a `ChunkShuffle`,
+        which caches chunks in Config.chunk_cache_bytes, and without those saves next to nothing. Or
         an `Epoch`, which has all of shuffle, drop_last, seed, rank and world.
-    tail: at the end of an epoch, where there is less than a batch for each rank: "short", ranks get
-        what there is, each sample once, and some a batch less; "drop", nobody gets it; "pad", what
-        is missing is taken from the front again, so that all ranks get as many whole batches;
-        "repeat", the next epoch follows in the same batch, and there is no end. None: "pad" where
-        world > 1, since who waits for the gradients of a rank without a batch waits for ever; else
-        "short". `batch.padded` says how many of its last samples are such repeats, and `places` has
-        none for them. For sums over a data set, as in evaluation, take "short", or leave them out.
+    tail: for the end of an epoch, if less than a batch for each rank is left. "short": ranks get
+        the rest, each sample once, and some a batch less. "drop": no rank gets it. "pad": missing
+        samples are taken from the front again, so that all ranks get as many whole batches.
+        "repeat": the next epoch follows in the same batch, and there is no end. None: "pad" if
+        world > 1, because ranks that wait for the gradients of a rank without a batch wait for
+        ever; else "short". `batch.padded` is how many of its last samples are such repeats, and
+        `places` has none for them. For sums over a data set, as in evaluation, take "short", or
+        leave them out.
     drop_last: True for tail="drop".
-    transforms: a callable that takes the batch, or a list of them, each of which takes what the one
-        before returned; what the last one returns comes out. `lambda batch: batch.torch()` does,
-        and `lambda batch: [field.torch() for field in batch]` for batches of several fields.
+    transforms: a callable that takes the batch, or a list of them, each of which takes the result
+        of the one before; the result of the last one is returned. `lambda batch: batch.torch()`
+        does, and `lambda batch: [field.torch() for field in batch]` for batches of several fields.
         A list with recipes of `wavetrain.augment` is one of filters instead, each of (xb, yb): the
         first field, and the others. The recipes in front run in the pipeline, from the first other
-        callable on all run in Python, as `plan` says. If some run in Python, (xb, yb) come out,
-        arrays of their own; else the batch does. Draws depend on seed, epoch and position, and on
+        callable on all run in Python, see `plan`. If some run in Python, (xb, yb) are returned,
+        arrays of their own; else the batch is. Draws depend on seed, epoch and position, and on
         no rank or world. Batches are in host memory then.
     config: of the pipeline, with batch_size in the place of its samples_per_batch. None: f32, of
         the extents of the first sample, with caps that fit its array.
     num_workers: of a data set of samples, threads that decode, 1 or more: n_decode_threads of
-        config, in its place. Of a data set of arrays, worker processes that read it; 0: this one.
+        config, in its place. For a data set of arrays, worker processes that read it; 0: this one.
     worker_start, worker_timeout_s: of worker processes, see below.
-    prefetch: batches that are loaded ahead of the one that is used: n_batch_slots of config is one
-        more.
+    prefetch: batches that are loaded in advance of the one that is used: n_batch_slots of config is
+        one more.
     map_uncompressed: as Config's, in its place.
     rank, world: which share of each epoch, of how many.
     node: "auto": the ranks of a node share one pipeline. Local rank 0 loads, for itself and for the
@@ -293,28 +294,28 @@ class DataLoader:
         each loads its own.
     files, fit: as Pipeline has them.
 
-    Each iteration is an epoch; one that is left early is not gone on with. Its batches are those of
+    Each iteration is an epoch; one that is left early is not continued. Its batches are those of
     Pipeline.pop: `with batch` gives the slot back, or its end. The pipeline and its threads serve
     all epochs, from the first iteration to `close`; sent to another process, the loader opens one
-    there. An exception of the data set, or of what it gave, comes out behind the batches before it,
-    and the same iteration then tries those samples again. The next one is of the next epoch, or,
-    behind load_state_dict(state_dict()), of what followed.
+    there. An exception of the data set, or of its samples, is raised after the batches before it,
+    and the same iteration then tries those samples again. The next iteration is of the next epoch,
+    or, after load_state_dict(state_dict()), of the rest of this one.
 
     Data sets of arrays: with num_workers, `dataset[index]` may be a tuple or a dict of arrays and
-    numbers, or one array, as netcl and torch have them; batches have a field for each, named "0",
+    numbers, or one array, as netcl and torch have them. Batches have a field for each, named "0",
     "1" .. or by its key. Worker processes read them and write into shared memory, which the
     pipeline reads. Without a config shapes and types are those of the first sample; a sample of
     others is an error. Before each sample `random`, numpy's global generator and torch's are seeded
-    from (seed, epoch, position), so that draws do not depend on num_workers. A sample that raises,
-    whose worker dies, or takes longer than worker_timeout_s [60], has a status with
-    Config.on_error="skip", or else raises StorageError in its order, with the cause in its text;
-    the worker is replaced. worker_start: "forkserver", the default, and "spawn" send the data set
-    by pickle; "fork" copies this process, before any pipeline is open in it.
+    from (seed, epoch, position), so that draws do not depend on num_workers. A sample may raise,
+    its worker may die, or it may take longer than worker_timeout_s [60]. With
+    Config.on_error="skip" it then has a status; else StorageError is raised in its order, with the
+    cause in its text. The worker is replaced. worker_start: "forkserver", the default, and "spawn"
+    send the data set by pickle; "fork" copies this process, before any pipeline is open in it.
 
-    `state_dict()` is the place behind the last batch that came out. load_state_dict goes on there
-    at any rank, world and batch size; a `ChunkShuffle` does so where `is_portable`, and a sampler
-    that is asked anew at its own rank, if it gives what it gave in that epoch. It takes the
-    states of all ranks, which must be the same: save when each has had as many batches.
+    `state_dict()` is the place after the last batch that was returned. load_state_dict continues
+    there at any rank, world and batch size. A `ChunkShuffle` does so if `is_portable`, and a
+    sampler, which is asked anew, at its own rank, if it gives the same samples as in that epoch. It
+    takes the states of all ranks, which must be the same: save when each has had as many batches.
     """
 
     def __init__(
@@ -447,8 +448,8 @@ class DataLoader:
         places, indices = self._first_places()
         if not places:
             if config is not None:
-                raise ValueError("transforms: recipes need a sample to tell its shape")
-            raise ValueError("config must be given: there is no sample to tell its sample_shape")
+                raise ValueError("transforms: recipes need a sample to know its shape")
+            raise ValueError("config must be given: there is no sample to take sample_shape from")
         if callable(self._asked.boxes):
             if config is not None:
                 return self._asked.boxes(indices[:1])
@@ -464,7 +465,7 @@ class DataLoader:
         # A stream is of its process, and so is a pipeline.
         config = dataclasses.replace(self._config, consumer_stream=None)
         state |= {"_config": config, "_pipeline": None, "_run": None, "_is_clean": True}
-        return {**state, "_order": self._order.copy()}  # a copy goes ways of its own
+        return {**state, "_order": self._order.copy()}  # a copy has a course of its own
 
     def __repr__(self) -> str:
         return f"<DataLoader of {self._config.shapes}, {self._order!r}>"
@@ -498,7 +499,7 @@ class DataLoader:
 
     @property
     def config(self) -> Config:
-        """Of the pipeline."""
+        """The same of the pipeline."""
         return self._config
 
     @property
@@ -541,14 +542,14 @@ class DataLoader:
 
     @property
     def epoch(self) -> int:
-        """The epoch that the batch which came out last is of; behind its end the next one."""
+        """The epoch of the batch that was returned last; after its end the next one."""
         return self._order.epoch
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """Where the samples of the batch that came out last stand, also within its transforms, but
-        for those that only pad. Where none is dropped, a sum over them does not depend on the
-        world::
+        """The places of the samples of the batch that was returned last, also within its
+        transforms, without those that only pad. If none is dropped, a sum over them does not depend
+        on the world::
 
             sum(mix(place.position, digest) for place, digest in zip(loader.places, batch.digests))
         """
@@ -556,7 +557,7 @@ class DataLoader:
 
     @property
     def plan(self) -> Plan:
-        """Where transforms run: recipes in the pipeline, the other callables in Python."""
+        """The place of transforms: recipes run in the pipeline, the other callables in Python."""
         fused = self._asked.fused
         return Plan([], [*self._transforms]) if fused is None else fused.plan
 
@@ -567,21 +568,21 @@ class DataLoader:
         return self._order.is_portable
 
     def set_epoch(self, epoch: int) -> None:
-        """The epoch that the next iteration is of, from its front; those behind it count on.
-        Nothing changes where that comes next anyway, so that a place which was loaded stays."""
+        """The epoch of the next iteration, from its front; later ones count on. Nothing changes if
+        that is the next one anyway, so that a place which was loaded stays."""
         if self._run is None and self._order.epoch == epoch:
             return
         self._order.begin(epoch)
         self._run = None
 
     def state_dict(self) -> dict[str, int]:
-        """The place behind the last batch that came out. It is one place for all ranks where it is
-        taken after as many batches on each: after one that all of them got, or behind the loop over
-        an epoch. In between some are a batch ahead."""
+        """The place after the last batch that was returned. It is one place for all ranks if it is
+        taken after as many batches on each. So take it after a batch that all of them got, or after
+        the loop over an epoch. In between some have had a batch more."""
         return self._order.state_dict()
 
     def load_state_dict(self, state: Mapping[str, int] | Sequence[Mapping[str, int]]) -> None:
-        """Goes on there, with the next iteration, from one state or from the list of those of all
+        """Continues there, with the next iteration, from one state or from the list of those of all
         ranks, which must be the same. ValueError, and nothing changes, where they differ, where the
         state is of another order, or not for this world."""
         place = one_of(state)
@@ -603,7 +604,8 @@ class DataLoader:
         return Batches(self, run)
 
     def _push(self, run: Run) -> None:
-        """Hands over what follows the place, as far as there is room. Loading goes on from here."""
+        """Hands over what follows the place, as far as there is room. Loading continues from
+        here."""
         if isinstance(run, NodeRun) and self._node is not None:
             self._node.push(self, run)
             return
@@ -626,7 +628,7 @@ class DataLoader:
         for call in (functools.partial(pipeline.push, samples), pipeline.flush):
             try:
                 call()
-            except Exception as error:  # behind what was pushed before it
+            except Exception as error:  # after all that was pushed before it
                 run.error = run.error or error
 
     def _next(self, run: Run) -> Any:
@@ -653,7 +655,7 @@ class DataLoader:
         raise StopIteration
 
     def _pop(self, run: Run) -> Batch | None:
-        """The next batch; behind the last one None, or the error that ended them."""
+        """The next batch; after the last one None, or the error that ended them."""
         if isinstance(run, NodeRun) and self._node is not None:
             return self._node.pop(self.pipeline, run, self._order)
         has_failed = False
@@ -669,7 +671,7 @@ class DataLoader:
                 break
             except Exception as error:
                 # A sample that is wrong by itself is found while batches before it are to come. A
-                # stream that has failed says so again, and in front of what was found ahead.
+                # stream that has failed reports it again, before faults that were found in advance.
                 if has_failed:
                     run.error = None
                     raise
@@ -720,7 +722,7 @@ def one_of(states: Any) -> Any:
             ]
             raise ValueError(
                 f"the states of the ranks differ: rank 0 is at {places[0]}, and rank {rank} at "
-                f"{places[1]}: save after a batch that all ranks got, or behind the loop over an "
+                f"{places[1]}: save after a batch that all ranks got, or after the loop over an "
                 "epoch, and give the states of that"
             )
     return first
@@ -739,7 +741,7 @@ def transforms_of(given: Any) -> list[Callable[[Any], Any]]:
 
 
 def threads_of(num_workers: Any) -> int:
-    """Of a data set of samples, which threads read."""
+    """For a data set of samples, which threads read."""
     if whole("num_workers", num_workers, 0, LIMITS["n_decode_threads"][2]) == 0:
         raise ValueError(
             "num_workers must be >= 1 (got 0): a pipeline always has threads of its own, as many "

@@ -40,7 +40,7 @@ def ask(what: str, *arguments: Any) -> Any:
 
 
 def mix(position: int, digest: int) -> int:
-    """wavetrain_mix, which is no function of the library but inline in its header."""
+    """wavetrain_mix, which is not a function of the library but inline in its header."""
     x = (digest ^ position * APART) & U64_MAX
     x = (x ^ x >> 32) * STIR & U64_MAX
     x = (x ^ x >> 32) * STIR & U64_MAX

@@ -30,7 +30,7 @@ class Status(enum.IntEnum):
 
 
 class WavetrainError(RuntimeError):
-    """Base of all errors that the library reports; its text names what is wrong and the way out."""
+    """Base of all errors that the library reports; its text has the fault and the fix."""
 
     status: Status = Status.INTERNAL
     what: str = ""  # the call that failed: "open", "push", "pop" ..
@@ -51,9 +51,9 @@ class TryAgain(WavetrainError):
 
 
 class PoolStarved(WavetrainError):
-    """No batch came within `Config.pop_timeout_s`. The text says whether all slots are held (drop
-    the tensors of earlier batches, or copy them), reads are pending, or samples are missing. A
-    later pop gets the same batch."""
+    """No batch came within `Config.pop_timeout_s`. The text has the reason: all slots are held
+    (drop the tensors of earlier batches, or copy them), reads are pending, or samples are missing.
+    A later pop gets the same batch."""
 
     status = Status.STARVED
 
@@ -96,14 +96,14 @@ class RankMismatch(WavetrainError):
 
 
 class StorageError(WavetrainError):
-    """Something that is there could not be opened or read. Behind files and arrays of Python,
-    `__cause__` is what they raised."""
+    """Something that is there could not be opened or read. If files or arrays of Python failed,
+    `__cause__` is their exception."""
 
     status = Status.IO
 
 
 class DecodeError(WavetrainError):
-    """Bytes of the store are not what the format says."""
+    """Bytes of the store break the rules of their format."""
 
     status = Status.DECODE
 

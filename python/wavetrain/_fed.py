@@ -1,10 +1,10 @@
-"""What a box is fed with in the place of an array of a store: memory of the process or of a CUDA
+"""The source of a box in the place of an array of a store: memory of the process or of a CUDA
 device, or a number.
 
 In: what speaks __array_interface__ (numpy), DLPack (torch, jax), __cuda_array_interface__ (numba)
 or the buffer protocol, or a number of Python or numpy. Out: a `Fed`, with the address of the
-elements and what keeps them there, or, where they are few and of the process, the elements
-themselves; or a `Number`, which gets its type from its field.
+elements and the object that keeps them there. If they are few and of the process, it has the
+elements themselves. Or a `Number`, which gets its type from its field.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wavetrain._border import short
 from wavetrain._config import NUMPY, Dtype
 from wavetrain._owned import Owned
 
-VALUE_BYTES = 64  # that are copied, as wavetrain.h says of WAVETRAIN_BOX_VALUE
+VALUE_BYTES = 64  # that are copied, see WAVETRAIN_BOX_VALUE in wavetrain.h
 HOST_DEVICES = (1, 3, 11)  # kDLCPU, kDLCUDAHost, kDLROCMHost
 STRIDED_RO, SIMPLE = 0x18 | 0x4, 0  # PyBUF_STRIDES | PyBUF_FORMAT
 WRITABLE = 1  # PyBUF_WRITABLE
@@ -71,10 +71,13 @@ class Number:
     shape = ()
 
     def to(self, dtype: Dtype) -> tuple[Dtype, bytes]:
-        """Its bytes in that type, or in one that the library casts to it. A whole number comes out
-        as it is; a float is rounded where the field has floats, as all of its elements are."""
+        """Its bytes in that type, or in one that the library casts to it. A whole number stays as
+        it is; a float is rounded if the field has floats, as all of its elements are."""
         given: Any = self.value
-        wrong = ValueError(f"a number must be one of {dtype.name.lower()} (got {short(given)})")
+        wrong = ValueError(
+            f"a number must be one of {dtype.name.lower()} (got {short(given)}): take a wider "
+            "dtype for the field"
+        )
         if dtype is Dtype.RAW:
             raise wrong
         code = NUMBERS.get(dtype, "d")
@@ -118,8 +121,8 @@ class Fed:
     data: int | bytes  # the address of the first element; or all of them, row-major, VALUE_BYTES
     owner: Any = dataclasses.field(default=None, compare=False)  # keeps what is at the address
     device: int = -1  # of CUDA; -1: memory of the process
-    event: _lent.Event | None = dataclasses.field(default=None, compare=False)  # it is there behind
-    is_read_only: bool = dataclasses.field(default=False, compare=False)  # as DLPack says
+    event: _lent.Event | None = dataclasses.field(default=None, compare=False)  # complete after it
+    is_read_only: bool = dataclasses.field(default=False, compare=False)  # as DLPack has it
 
     def __repr__(self) -> str:
         return f"<{' x '.join(map(str, self.shape)) or 'one'} {self.dtype.name.lower()}>"
@@ -133,7 +136,7 @@ class Fed:
         return not isinstance(self.data, bytes)
 
     def reach(self) -> tuple[int, int]:
-        """Bytes from the first element to the lowest address, and to behind the highest."""
+        """Bytes from the first element to the lowest address, and to the end of the highest."""
         if not all(self.shape):
             return 0, 0
         ends = [(extent - 1) * stride for extent, stride in zip(self.shape, self.strides)]
@@ -217,8 +220,8 @@ python.PyBuffer_Release.restype = None
 
 
 def feed(given: Any) -> Fed | Number | None:
-    """What a box is fed with; None where it is nothing of the kind. TypeError and ValueError begin
-    with "array"."""
+    """The memory or number that a box reads; None if the object is neither. TypeError and
+    ValueError begin with "array"."""
     if isinstance(given, (Fed, Number)):
         return given
     if isinstance(given, bool):
@@ -244,7 +247,7 @@ def feed(given: Any) -> Fed | Number | None:
 
 
 def scalar(given: Any) -> Number:
-    """Of numpy, and of ml_dtypes, whose scalars are numpy's."""
+    """For numpy, and ml_dtypes, whose scalars are numpy's."""
     kind, name = given.dtype.kind, given.dtype.name
     if kind in "Mm":
         return Number(int(given.view("i8")))
@@ -256,8 +259,8 @@ def scalar(given: Any) -> Number:
 
 
 def target(given: Any, device: int = -1) -> Fed:
-    """Where a box or a batch is written: what speaks one of the protocols, in memory of the process
-    or of that CUDA device, and may be written. TypeError and ValueError begin with "array"."""
+    """The target of a box or a batch: an object with one of the protocols, in memory of the process
+    or of that CUDA device, which may be written. TypeError and ValueError begin with "array"."""
     kind: Any = type(given)  # pyright: ignore[reportUnknownVariableType]
     if hasattr(kind, "__array_interface__") or hasattr(given, "__array_interface__"):
         data = given.__array_interface__.get("data")
@@ -307,7 +310,7 @@ def of_interface(given: Any, *, copies: bool = True) -> Fed:
     address: Any
     if isinstance(data, tuple):
         address = cast("Any", data[0])
-    else:  # a buffer, which need not live longer than what was said here
+    else:  # a buffer, which need not live longer than this call
         held = Held(given if data is None else data, SIMPLE)
         owner, address = (given, held), (held.view.data or 0) + interface.get("offset", 0)
     return fed(dtype, itemsize, shape, strides, address, owner, copies=copies)
@@ -355,7 +358,7 @@ def of_dlpack(given: Any, *, copies: bool = True) -> Fed:
         raise ValueError(f"array must be one that DLPack takes: {error}") from error
     if named:
         event = _lent.Event(_lent.gpu_of(number), named["stream"])
-    # Who does not take the tensor out of its capsule keeps it with that.
+    # A caller that does not take the tensor out of its capsule keeps it with that.
     name = next(name for name in LAYOUTS if python.PyCapsule_IsValid(id(capsule), name))
     managed = LAYOUTS[name].from_address(python.PyCapsule_GetPointer(id(capsule), name))
     tensor = managed.dl_tensor
@@ -448,7 +451,7 @@ def from_bytes(
     span: bytes,
     low: int,
 ) -> Fed:
-    """Of a span, in which the first element lies `-low` bytes behind the lowest."""
+    """For a span, in which the first element lies `-low` bytes after the lowest."""
     held = Held(span, SIMPLE)
     return fed(dtype, itemsize, shape, strides, (held.view.data or 0) - low, held)
 

@@ -1,4 +1,4 @@
-"""Files that Python serves: the files hook, and any file system of fsspec behind it."""
+"""Files that Python serves: the files hook, and any file system of fsspec that it reads."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from wavetrain._library import library
 
 LOGGER = logging.getLogger("wavetrain.files")
 # File systems that one thread at a time may use. Members of an archive share one file and its
-# position, also where its module says otherwise: seeks of zipfile get in each other's way since
-# Python 3.13. Its table is made while others look into it, and they would miss what it lacks yet.
-# FTP has one connection, on which answers would go to the wrong thread.
+# position, whatever its module documents: seeks of zipfile get in each other's way since Python
+# 3.13. Its table is made while others look into it, and they would miss what it lacks yet. FTP has
+# one connection, on which answers would go to the wrong thread.
 LONELY = {"AbstractArchiveFileSystem", "FTPFileSystem"}
 ALONE = threading.RLock()
 # Caches of fsspec, in which a thread would find a file that another one still fills: by name.
 FILLING = [threading.RLock() for _ in range(64)]
-# Packages whose `info` is known to raise FileNotFoundError from what it was told. That of others is
-# confirmed by a read: ossfs, for one, drops a refusal. So is that of references, as what they refer
-# to may be gone.
+# Packages whose `info` is known to raise FileNotFoundError from the answer of the store. That of
+# others is confirmed by a read: ossfs, for one, drops a refusal. So is that of references, as what
+# they refer to may be gone.
 KNOWN = {"fsspec", "s3fs", "gcsfs", "adlfs", "sshfs", "webdav4", "huggingface_hub", "wavetrain"}
 
 
 @runtime_checkable
 class Files(Protocol):
-    """What `Pipeline(files=..)` reads through. `name` is a sample's uri, a "/" and the key:
-    "s3://bucket/a.zarr/zarr.json", "s3://bucket/a.zarr/c/0/1". Both functions are called from
-    several threads at once, and may wait. FileNotFoundError means that there is no such file, which
-    for a chunk is data, the fill value; every other exception is a StorageError, whose cause it is.
-    So is a FileNotFoundError that was raised from a failure: a PermissionError, a timeout, a status
-    of HTTP other than 404 and 410. The library makes a call that failed once more; of an object
-    with `retries_itself = True` only a read of a chunk. A file must not change while the pipeline
-    is open."""
+    """The interface that `Pipeline(files=..)` reads through. `name` is a sample's uri, a "/" and
+    the key: "s3://bucket/a.zarr/zarr.json", "s3://bucket/a.zarr/c/0/1". Both functions are called
+    from several threads at once, and may wait. FileNotFoundError means that there is no such file,
+    which for a chunk is data, the fill value; every other exception is a StorageError, whose cause
+    it is. So is a FileNotFoundError that was raised from a failure: a PermissionError, a timeout, a
+    status of HTTP other than 404 and 410. The library makes a call that failed once more; of an
+    object with `retries_itself = True` only a read of a chunk. A file must not change while the
+    pipeline is open."""
 
     def size(self, name: str) -> int:
         """The bytes of the file."""
@@ -61,8 +61,8 @@ class FsspecFiles:
         self.fs = fs
         behind = file_systems(fs)
         kinds = {kind.__name__ for each in behind for kind in type(each).__mro__}
-        # A blockcache has one table of blocks, from which a thread cannot take those of a failed
-        # read while another one stores or loads it: zeros would come out of the next read.
+        # A blockcache has one table of blocks. A thread cannot take those of a failed read from it
+        # while another one stores or loads it: the next read would return zeros.
         self.has_blocks = any(type(each).__name__ == "CachingFileSystem" for each in behind)
         self.is_lonely = bool(kinds & LONELY) or self.has_blocks
         self.is_cache = "CachingFileSystem" in kinds

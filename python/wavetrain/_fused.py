@@ -28,14 +28,14 @@ FLOATS = (Dtype.F32, Dtype.BF16, Dtype.F16)
 
 
 class Plan(NamedTuple):
-    """Where the transforms of a DataLoader run, each list in its order."""
+    """The places of the transforms of a DataLoader, each list in its order."""
 
     pipeline: list[Recipe]  # as elements are read, by threads of the library
     python: list[Callable[..., Any]]  # on the batch, by the thread that iterates
 
 
 class Given(Augment):
-    """What recipes made, as the library has it."""
+    """The results of recipes, as the library has them."""
 
     made: tuple[_native.Augment, Any]
 
@@ -66,7 +66,7 @@ class Picture(NamedTuple):
 
 
 def picture_of(given: Any, field: Field, files: Any) -> Picture:
-    """Of a sample, or of what answers for many, whose boxes go to a field."""
+    """The boxes of a sample, or of a table of many, that belong to a field."""
     if isinstance(given, Sample):
         boxes = [box for box in given.boxes if is_of(box, field)]
         if given.boxes and len(boxes) != 1:
@@ -309,7 +309,8 @@ class Fused:
         return Rows((_native.Affine * len(found)).from_buffer(found), _affine.BYTES, 0)
 
     def filtered(self, batch: Any, places: Sequence[Place]) -> Any:
-        """What the filters make of a batch: (xb, yb), or the batch itself if there are none."""
+        """The result of the filters for a batch: (xb, yb), or the batch itself if there are
+        none."""
         if not self.plan.python:
             return batch
         names = self.names or [0]

@@ -24,7 +24,7 @@ class Boxes:
     """Boxes of one shape in an array.
 
     A box is pairs (start, stop), as a Sample and a Box take them. They may stick out of the array,
-    which pad_mode fills. Where the array is smaller than the box and its margins, there is one box
+    which pad_mode fills. If the array is smaller than the box and its margins, there is one box
     along that axis, the array in its middle.
 
         shape: of the array.

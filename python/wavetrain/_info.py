@@ -1,4 +1,4 @@
-"""What lies at a uri."""
+"""The kinds of a node at a uri."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wavetrain._words import READ, told
 
 
 class NodeKind(enum.IntEnum):
-    """What a node of a store is. Images, plates and wells are groups of OME-NGFF."""
+    """The description of a node of a store. Images, plates and wells are groups of OME-NGFF."""
 
     UNKNOWN = _native.NODE_UNKNOWN
     ARRAY = _native.NODE_ARRAY
@@ -56,7 +56,7 @@ class Entry:
     path: str
     kind: NodeKind
     level: int | None  # of an image: 0 is the finest
-    scale: tuple[float, ...] | None  # of a level: the size of its elements, if the store gives it
+    scale: tuple[float, ...] | None  # of a level: the size of its elements, if the store has it
     translation: tuple[float, ...] | None = None  # of a level: where the centre of element 0 lies
     axes: tuple[Axis, ...] = ()  # of a level
     image: int | None = None  # of a level: the image of the group that has it
@@ -64,7 +64,8 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class ArrayInfo:
-    """What an array or a group is. Of a group only uri, kind and entries say something."""
+    """The description of an array or a group. Only uri, kind and entries of a group have a
+    meaning."""
 
     uri: str
     kind: NodeKind

@@ -1,8 +1,8 @@
 """Ctrl-C while the main thread is in the library.
 
-Python raises KeyboardInterrupt between two steps of Python code, so also in a hook that the library
-calls on that thread, where ctypes prints it and nobody else hears of it. Here it is kept until the
-call has returned, but for the parts of hooks that can stand it.
+Python raises KeyboardInterrupt between two steps of Python code. So it also does in a hook that the
+library calls on that thread: ctypes prints it there, and the program never gets it. Here it is kept
+until the call has returned, but for the parts of hooks that can stand it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Arrays in memory of a CUDA device: who waits for what, until they are there to be read.
 
 In: the number of a device, the stream that an array was made on. Out: events of the driver, which
-the library asks for before it reads. Whoever makes an array by DLPack lets a stream of ours wait
-for it; what __cuda_array_interface__ names a stream for is waited for on that.
+the library asks for before it reads. A library that makes an array by DLPack lets wavetrain's
+stream wait for it; if __cuda_array_interface__ names a stream, it is waited for on that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ making = threading.Lock()
 
 
 class Driver:
-    """Its entries, by name. What they refuse is a ValueError."""
+    """Its entries, by name. An array that they refuse is a ValueError."""
 
     def __init__(self, path: str | None) -> None:
         try:
@@ -38,12 +38,14 @@ class Driver:
     def __call__(self, name: str, *arguments: Any) -> None:
         status = getattr(self.library, name)(*arguments)
         if status:
-            raise ValueError(f"array must be one that the CUDA driver takes: {name} says {status}")
+            raise ValueError(
+                f"array must be one that the CUDA driver takes: {name} returned {status}"
+            )
 
 
 class Gpu(Owned):
-    """The primary context of a device, and a stream of ours in it that waits for arrays. Both live
-    as long as the process, as arrays may."""
+    """The primary context of a device, and wavetrain's stream in it that waits for arrays. Both
+    live as long as the process, as arrays may."""
 
     def __init__(self, driver: Driver, device: int) -> None:
         self.driver, self.context = driver, ctypes.c_void_p()
@@ -72,7 +74,7 @@ class Gpu(Owned):
 
 
 class Event(Owned):
-    """What is queued on a stream so far; the driver has it as long as this lives."""
+    """The work that is queued on a stream so far; the driver has it as long as this lives."""
 
     handle = 0
 

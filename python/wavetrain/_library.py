@@ -17,7 +17,8 @@ NAME = f"libwavetrain.so.{_native.VERSION_MAJOR}"
 
 @functools.cache
 def library() -> Any:
-    """The library, from $WAVETRAIN_LIBRARY or from beside this package, its functions declared."""
+    """The library, from $WAVETRAIN_LIBRARY or from the folder of this package, its functions
+    declared."""
     beside = Path(__file__).parent / "lib" / NAME
     path = os.environ.get("WAVETRAIN_LIBRARY") or str(beside)
     try:
@@ -39,7 +40,7 @@ def library() -> Any:
 
 
 def version() -> str:
-    """Of this package: that of the header that it was made from."""
+    """The version of this package: that of the header that it was made from."""
     return version_text(_native.VERSION)
 
 
@@ -51,8 +52,17 @@ def version_text(version: int) -> str:
 SPELLED = {
     "answer for its files in config.files": "pip install wavetrain-remote for s3, gs, az and http, "
     "or give files=wavetrain.store(..) or wavetrain.fsspec(..)",
-    "only config.source has such arrays, and it is not set": "only Config(source=..) has such "
-    "arrays, and it is not set: give it",
+    "only config.source has such arrays, and it is not set: set it": "only Config(source=..) has "
+    "such arrays, and it is not set: give it",
+    "or let config_fit set it": "or give Pipeline(config, fit=[uri])",
+    "pop_timeout_ns": "pop_timeout_s",
+    "reset_timeout_ns": "reset_timeout_s",
+    "stats.io and stats.decode": "stats().io and stats().decode",
+    "(stats.meta)": "(stats().meta)",
+    "batch slots are held: release one": "batch slots are held: release a batch, or clone tensors "
+    "that you keep",
+    "release a batch or delete its tensors": "release a batch, or clone tensors that you keep",
+    ", or set thread_mode = pump or hook": "",
     "backend = host": "Config(backend='host')",
     "config_fit: ": "fit: ",
     "node_info: ": "array_info: ",
@@ -69,7 +79,7 @@ def new_error() -> _native.Error:
 
 
 def failure(what: str, status: int, error: _native.Error) -> WavetrainError:
-    """The exception of a status other than OK, with what the library says of it."""
+    """The exception of a status other than OK, with the library's text."""
     kind = CLASSES[Status(status)]
     text = f"{what}: {error.text.decode(errors='replace') or Status(status).name}"
     for of_library, of_python in SPELLED.items():

@@ -1,8 +1,8 @@
 """Arrays that are lent to a pipeline, each for one batch, and kept until they are given back.
 
 In: arrays of any library, in memory of the host or of a device. Out: targets for the library, and
-the same arrays with the batch that lies in them. The library says how many memories it has; those
-that no queued and no popped batch accounts for are kept by tensors.
+the same arrays with the batch that lies in them. The library reports how many memories it has;
+those that no queued and no popped batch accounts for are kept by tensors.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Loans(Owned):
         places = [self.place(number, array) for number, array in enumerate(given)]
         event = event_of(event)  # alive until the call has returned
         handle = None if event is None else event_handle(event)
-        if handle is None:  # behind what the makers of the arrays have queued on them
+        if handle is None:  # after the work that the makers of the arrays have queued on them
             event = joined([place.event for place in places if place.event is not None])
             handle = None if event is None else event.handle
         targets = (_native.Target * len(places))()
@@ -90,7 +90,8 @@ class Loans(Owned):
         return [given[name] for name in self.names]
 
     def place(self, number: int, given: Any) -> Fed:
-        """Where a field of a batch goes, if the array is such as the batch is."""
+        """The target of a field of a batch, if the array has the type and the shape of the
+        batch."""
         field, name = self.fields[number], self.names[number] if self.names else ""
         of = f"array of {name!r}" if name else "array"
         shape: tuple[int, ...] = (self.samples, *field.sample_shape)

@@ -39,17 +39,17 @@ def line(text: str) -> str:
 
 
 class Sink:
-    """What of the log goes to stderr."""
+    """The part of the log that is written to stderr."""
 
     level = LOG_WARN
     is_quiet = True
 
 
 def set_log_level(level: int) -> None:
-    """The least severe line that goes to stderr, where set_log_quiet(False) sends any there:
+    """The least severe line that is written to stderr, if set_log_quiet(False) sends any there:
     LOG_TRACE to LOG_FATAL, of every pipeline, at once [LOG_WARN]. The logger "wavetrain" has a
-    level of its own, as loggers have. LOG_TRACE is for pipelines that are opened afterwards, and
-    so is TRACE, 5, as the level of the logger."""
+    level of its own, as loggers have. LOG_TRACE is for pipelines that are opened afterwards, and so
+    is TRACE, 5, as the level of the logger."""
     if isinstance(cast("Any", level), str):
         raise TypeError(f"level must be a number, such as wavetrain.LOG_DEBUG (got {level!r})")
     Sink.level = _border.whole("level", level, LOG_TRACE, LOG_FATAL)

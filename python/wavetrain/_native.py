@@ -1519,7 +1519,7 @@ FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
 
 
 def declare(library: CDLL) -> None:
-    """Tells ctypes what each function of the library takes and returns."""
+    """Gives ctypes the arguments and the result of each function of the library."""
     for name, result, parameters in FUNCTIONS:
         function = getattr(library, name)
         function.restype, function.argtypes = result, parameters

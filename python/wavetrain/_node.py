@@ -1,8 +1,8 @@
 """One pipeline for the processes of a node: an owner, which loads, and consumers, which take.
 
 In: a config and a name; in the other processes the name. Out: batches in memory that all of them
-map. A consumer gets a list of batches, an end, an error and a reset, each in its place, once: one
-that a call has taken and not raised, since an interrupt ended it, is raised by the next call.
+map. A consumer gets a list of batches, an end, an error and a reset, each in its place, once. If an
+interrupt ended a call that has taken one and not raised it, the next call raises it.
 """
 
 from __future__ import annotations
@@ -397,10 +397,10 @@ def serve(
         path of a socket, for containers that share a folder. One that is in use is InvalidArgument,
         with the process that has it. Nothing is left of it, however a process ends.
     consumers: their number, up to 64.
-    order: round: batch k, counted on over epochs, is for consumer k modulo their number; first: the
-        consumer that pops first gets it; all: each batch is for all of them, in memory that they
-        cannot write to: a write of torch, which does not know of such memory, ends the process by
-        SIGSEGV: clone() first.
+    order: "round": batch k, counted on over epochs, is for consumer k modulo their number. "first":
+        the consumer that pops first gets it. "all": each batch is for all of them, in memory that
+        they cannot write to. A write of torch, which does not know of such memory, ends the process
+        by SIGSEGV: clone() first.
     owner: True: this process takes batches too, as consumer 0.
     on_lost: the effect of a consumer that ends without a close, closes while batches wait for it,
         or does not attach in attach_timeout_s. fail: the stream ends, for all, with ShutdownError.

@@ -1,11 +1,11 @@
 """A DataLoader of the processes of a node: local rank 0 loads, the others take.
 
-In: the order of the whole epoch, and what the launcher says. Out: batches of this rank. A node
-takes rounds, a batch for each of its ranks, and batch k of a run is for rank (shift + k) modulo
-their number; shift counts the batches of the runs before. Each run ends with one end in the list
-of each rank: a rank that leaves a loop early drops what is before it, and local rank 0 then pushes
+In: the order of the whole epoch, and the numbers of the launcher. Out: batches of this rank. A node
+takes rounds, a batch for each of its ranks. Batch k of a run is for rank (shift + k) modulo their
+number; shift counts the batches of the runs before. Each run ends with one end in the list of each
+rank. A rank that leaves a loop early drops the batches before it, and local rank 0 then pushes
 whole rounds alone, at most to the one that follows. It pushes a last round of less than a batch
-each once it was given its batch of the one before: all ranks, which leave a loop after as many
+each once it was given its batch of the one before. All ranks, which leave a loop after as many
 batches, then know whether that was pushed. A failure ends the loader on all ranks.
 """
 

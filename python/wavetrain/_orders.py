@@ -1,7 +1,7 @@
 """Which samples an epoch has, where they are not simply 0 to n - 1: tables of them, and draws.
 
 In: indices, weights, labels. Out: of a table the sample at an index; of a draw the sample at a
-place. What each depends on goes into the hash of its order, see `numbers`.
+place. The numbers that each depends on are part of the hash of its order, see `numbers`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LABELS_MAX = 1 << 32
 
 
 class Place(NamedTuple):
-    """Where a sample stands."""
+    """The place of a sample."""
 
     epoch: int
     position: int
@@ -95,7 +95,7 @@ class Table(Sequence[int]):
         return [*map(self.sample, indices)]
 
     def numbers(self) -> Iterable[int]:
-        """What its order depends on, as wavetrain_epoch_depends_on takes it."""
+        """The numbers that its order depends on, as wavetrain_epoch_depends_on takes them."""
         raise NotImplementedError
 
 
@@ -172,7 +172,7 @@ class Draw:
         raise NotImplementedError
 
     def numbers(self) -> Iterable[int]:
-        """What its order depends on, as wavetrain_epoch_depends_on takes it."""
+        """The numbers that its order depends on, as wavetrain_epoch_depends_on takes them."""
         raise NotImplementedError
 
 
@@ -180,9 +180,10 @@ class Weighted(Draw):
     """Samples drawn as often as their weights say, with replacement. n: places of an epoch; None:
     as many as there are weights.
 
-    Whole numbers are taken as they are, as in C. Where a weight is none, all are multiplied by the
-    power of two that brings their sum to 2^61 or above, and below 2^62 (the sum as math.fsum has
-    it), and rounded to whole numbers, halves to even ones; a weight above 0 is 1 at least.
+    Whole numbers are taken as they are, as in C. If a weight is not a whole number, all are
+    multiplied by a power of two. Their sum is then 2^61 or above, and below 2^62 (the sum as
+    math.fsum has it). They are rounded to whole numbers, halves to even ones; a weight above 0 is 1
+    at least.
 
     >>> Weighted([0.25, 0, 0.75]).weights == [2**59, 0, 3 * 2**59]
     True
@@ -234,13 +235,13 @@ def scaled(value: float, power: int) -> float:
 
 
 class Mixed(Draw):
-    """Several sources, mixed: in each block of as many places as the weights' sum, a source comes
-    as often as its weight says, shuffled, and gives all its samples before it gives one again.
+    """Several sources, mixed. In each block of as many places as the weights' sum, a source occurs
+    as often as its weight, shuffled. It gives all its samples before it gives one again.
 
-    Samples are numbered as if the sources stood one behind the other, as torch's ConcatDataset
-    does; `pick` tells the source and the number there. Weights are whole numbers, or fractions that
-    add up to 1, see `split`. n: places of an epoch; None: as many as all sources have samples.
-    table: in its place, sample number k is table[k].
+    Samples are numbered as if the sources stood one after the other, as torch's ConcatDataset does;
+    `pick` returns the source and the number there. Weights are whole numbers, or fractions that add
+    up to 1, see `split`. n: places of an epoch; None: as many as all sources have samples. table:
+    in its place, sample number k is table[k].
 
     >>> mixed = Mixed([4, 2], [0.75, 0.25])
     >>> mixed.weights
@@ -325,8 +326,8 @@ def grouped(labels: Words[int], count: int) -> tuple[Words[int], Words[int]]:
 
 
 def balanced(labels: Iterable[int], n: int | None = None) -> Mixed:
-    """Samples balanced by class: every class comes as often as any other, and gives all its samples
-    before it gives one again.
+    """Samples balanced by class: every class occurs as often as any other, and gives all its
+    samples before it gives one again.
 
     >>> labels = [0, 0, 0, 0, 0, 1]
     >>> even = balanced(labels, n=6)
@@ -342,8 +343,8 @@ def balanced(labels: Iterable[int], n: int | None = None) -> Mixed:
 
 
 def share_weights(name: str, given: Any) -> tuple[int, ...]:
-    """Shares as the whole numbers that are to each other as they are: ints, or fractions that are
-    1 together, each the number that its digits say: 0.1 is a tenth."""
+    """Shares as whole numbers in the same ratio: ints, or fractions that are 1 together. Each
+    fraction is the number of its digits: 0.1 is a tenth."""
     items = items_of(name, given)
     if all(hasattr(each, "__index__") for each in items):
         shares = [_border.whole(f"{name}[{k}]", each, 0, U32_MAX) for k, each in enumerate(items)]
@@ -380,10 +381,10 @@ def fraction(name: str, given: Any) -> Fraction:
 
 def split(n: int, fractions: Iterable[float], seed: int = 0) -> list[Part]:
     """Parts of n samples that have none in common and are all of them together, chosen at random
-    once and for all: of the same n, fractions and seed they are the same.
+    once and for all. With the same n, fractions and seed they are the same.
 
-    Fractions are exact (0.1 is a tenth, Fraction(1, 3) a third) and add up to 1; whole numbers are
-    to each other as parts are, so that those which add up to n are their sizes.
+    Fractions are exact (0.1 is a tenth, Fraction(1, 3) a third) and add up to 1. Whole numbers are
+    in the ratio of the parts, so that those which add up to n are their sizes.
 
     >>> train, test = split(10, [0.8, 0.2], seed=4)
     >>> list(train), list(test)

@@ -69,7 +69,7 @@ class Pipeline(Opened):
     `fit` names arrays: caps that are too small for them are raised. `files` serves files that are
     not in the file system: wavetrain.fsspec(fs), wavetrain.store(store), or an object with size and
     read (`Files`). Without it, it is the store of the zarr.Array that `fit` has or, without `fit`,
-    of the first samples: the pipeline is then opened a second time as they are pushed. An array of
+    of the first samples. The pipeline is then opened a second time as they are pushed. An array of
     another store, or on disk, is an error then.
 
     All memory is taken and all threads are started here; nothing is allocated by the library after
@@ -115,7 +115,7 @@ class Pipeline(Opened):
             return -1
         if self._config.device is not None:
             return self._config.device
-        # Of the context that is current on this thread, which there need not be.
+        # The device of the context that is current on this thread, which there need not be.
         return ask_driver(self._config.cuda_driver, "cuCtxGetDevice")
 
     def __repr__(self) -> str:
@@ -125,7 +125,7 @@ class Pipeline(Opened):
 
     @property
     def config(self) -> Config:
-        """What it was opened with."""
+        """The config that it was opened with."""
         return self._config
 
     @property
@@ -135,7 +135,7 @@ class Pipeline(Opened):
 
     @property
     def backend(self) -> Backend:
-        """What was taken: HOST or CUDA. repr() says why."""
+        """The backend that was taken: HOST or CUDA. repr() has the reason."""
         return self._backend
 
     @property
@@ -153,10 +153,10 @@ class Pipeline(Opened):
         return self
 
     def close(self) -> None:
-        """Ends the pipeline: idempotent, and every later call is ShutdownError. Waits for reads
-        in flight. Batches and tensors that live keep the memory of their slots, on a device all of
-        it; it goes back when the last of them is gone. All else has ended by then: threads,
-        descriptors, and what was borrowed of samples."""
+        """Ends the pipeline: idempotent, and every later call is ShutdownError. Waits for reads in
+        flight. Batches and tensors that live keep the memory of their slots, on a device all of it;
+        it is freed when the last of them is gone. All else has ended by then: threads, descriptors,
+        and what was borrowed of samples."""
         if self._loader:
             self._drop_all()
             self._open.close(CLOSE_S)
@@ -164,7 +164,7 @@ class Pipeline(Opened):
         Loader.sweep()
 
     def _drop_all(self) -> None:
-        """Everything that is not popped. Who is at the old iterables ends with them."""
+        """Everything that is not popped. A thread that is at the old iterables ends with them."""
         window = Window(self._config)
         self._open.windows.append(window)
         self._pending, self._window = collections.deque(), window
@@ -178,13 +178,13 @@ class Pipeline(Opened):
             raise error
 
     def push(self, samples: Iterable[Sample] | Tables) -> None:
-        """Queues samples: a list, a generator, an endless one. What the lookahead has no room
-        for is pulled as pop makes room.
+        """Queues samples: a list, a generator, an endless one. Samples that the lookahead has no
+        room for are pulled as pop makes room.
 
-        A sample that is wrong by itself (its extents are not sample_shape) raises here, or where it
-        is pulled, and ends its iterable; those before it are queued, and others are not touched. So
-        does an exception of the iterable. What depends on the store is raised by pop, which then
-        goes on raising it until reset, as push does."""
+        A sample that is wrong by itself (its extents are not sample_shape) raises here, or in the
+        call that pulls it, and ends its iterable. Those before it are queued, and others are not
+        touched. So does an exception of the iterable. Errors that depend on the store are raised by
+        pop, which then raises them again until reset, as push does."""
         self._check_open()
         try:
             if isinstance(samples, (str, bytes, Mapping)):
@@ -214,9 +214,9 @@ class Pipeline(Opened):
             pipeline.push_boxes({"x": Column("images.npy", begins, (1, 3, 32, 32)), "y": labels})
             pipeline.push_boxes("images.npy", begins, shape)  # of one field: as Column takes them
 
-        columns: by field, its name or number, a `Column`, or labels that are copied: an array of
-            one for each sample, of up to 64 bytes, a list of numbers, or one number for all.
-        tags: a number for each sample, which comes back with the batch; None: 0.
+        columns: by field, its name or number, a `Column`, or labels that are copied. Labels are an
+            array of one for each sample, of up to 64 bytes, a list of numbers, or one for all.
+        tags: a number for each sample, which its batch has, too; None: 0.
 
         Nothing of Python is made for a sample: a thousand random boxes cost as much as a hundred
         numbers of `push`. Arrays are copied here; what the lookahead has no room for is pushed as
@@ -230,7 +230,7 @@ class Pipeline(Opened):
         return table_of(columns, tags, self._window.fields)
 
     def lend(self, arrays: Any, *, event: Any = None) -> None:
-        """Lends memory of yours for one batch, which is written there instead of to a slot::
+        """Lends your own memory for one batch, which is written there instead of to a slot::
 
             ring = [torch.empty(8, 64, 64, pin_memory=True) for _ in range(3)]
             for tensor in ring:
@@ -240,18 +240,18 @@ class Pipeline(Opened):
                 batch.release()
                 pipeline.lend(batch.lent)  # once the copy is over
 
-        arrays: of the shape and type of a batch, row-major: of numpy, torch, or what has
-            __array_interface__, DLPack, __cuda_array_interface__ or a buffer; with Config.fields a
-            dict of one for each field. In host memory, or on the device that batches are on.
-        event: on a device, behind which the memory may be written: a CUevent as an int, an event
-            of torch or cupy, or a stream of theirs. None: behind what the current stream of the
-            array's library has queued.
+        arrays: of the shape and type of a batch, row-major: of numpy, torch, or an object with
+            __array_interface__, DLPack, __cuda_array_interface__ or a buffer. With Config.fields a
+            dict of one for each field. In CPU memory, or on the device that batches are on.
+        event: on a device, after which the memory may be written: a CUevent as an int, an event
+            of torch or cupy, or a stream of theirs. None: after the work that the current stream
+            of the array's library has queued.
 
-        The next batches that get memory take what was lent in this order, and slots of the
-        pipeline where nothing is lent; with Config.lent_slots = n there are no slots, and up to n
-        memories at a time. `batch.lent` is what was given here. It is yours again once the batch
-        is released and what was made of the batch is gone, or, where no popped batch lies in it,
-        after reset or close; until then it is kept. TryAgain: as many as can be are lent."""
+        The next batches that get memory take lent memory in this order, and slots of the pipeline
+        if nothing is lent. With Config.lent_slots = n there are no slots, and up to n memories at a
+        time. `batch.lent` is what was given here. It is given back once the batch is released and
+        its tensors and arrays are gone. If no popped batch lies in it, it is given back after reset
+        or close. Until then it is kept. TryAgain: as many as can be are lent."""
         self._check_open()
         with self._lock:
             if self._open.loans is None:
@@ -259,8 +259,8 @@ class Pipeline(Opened):
         self._open.loans.lend(arrays, event)
 
     def flush(self) -> None:
-        """Says that these were all samples, for now: what is left comes out as a smaller batch, and
-        then pop is EndOfStream. The next push begins anew."""
+        """Declares that these were all samples, for now: the rest is a smaller batch, and then pop
+        raises EndOfStream. The next push begins anew."""
         self._check_open()
         with self._lock:
             self._pending.append(End())
@@ -316,7 +316,7 @@ class Pipeline(Opened):
         self._loader = self._open.handle
 
     def _drop_pulled(self) -> None:
-        """What was pulled and not handed over, and the rest of its iterable."""
+        """The sample that was pulled and not handed over, and the rest of its iterable."""
         self._window.drop()
         if self._pending and not isinstance(self._pending[0], End):
             self._pending.popleft()
@@ -342,9 +342,9 @@ class Pipeline(Opened):
     def pop(self, *given: NoReturn, **named: NoReturn) -> Batch:
         """The next batch, as soon as it is complete.
 
-        PoolStarved after Config.pop_timeout_s: a later pop gets the same batch. EndOfStream behind
-        a flush. What is wrong in a store (NotFound, DtypeMismatch, RankMismatch, StorageError,
-        DecodeError ..) is raised behind all batches before it, and again until reset."""
+        PoolStarved after Config.pop_timeout_s: a later pop gets the same batch. EndOfStream after a
+        flush. A fault of a store (NotFound, DtypeMismatch, RankMismatch, StorageError, DecodeError
+        ..) is raised after all batches before it, and again until reset."""
         if given or named:
             raise TypeError("pop takes nothing: Config(pop_timeout_s=..) is how long it waits")
         self._check_open()
@@ -372,7 +372,7 @@ class Pipeline(Opened):
                 self._pop_late(handle, deadline)
             return self._given(window, batch)
         except BaseException:
-            if batch.handle.value:  # an interrupt came behind the call: the next pop gives it
+            if batch.handle.value:  # an interrupt came after the call: the next pop gives it
                 self._orphans.append(batch)
             raise
 
@@ -387,7 +387,7 @@ class Pipeline(Opened):
 
     def _pop_late(self, handle: Any, deadline: float) -> None:
         """Waits on. Apart from the first slice, for which Kept, which has system calls, costs too
-        much; what ended that comes again."""
+        much; the exception that ended that is raised again."""
         error = new_error()
         while True:
             self._top_up()
@@ -408,8 +408,8 @@ class Pipeline(Opened):
         try:
             self._drain()
         except WavetrainError:
-            # Where the stream has failed pop says so, behind the batches before. A push of nothing
-            # tells that from a sample that is wrong by itself.
+            # If the stream has failed pop reports it, after the batches before. A push of nothing
+            # distinguishes that from a sample that is wrong by itself.
             size, taken = ctypes.sizeof(_native.Sample), ctypes.c_size_t()
             push = library().wavetrain_push
             if push(self._loader, None, 0, size, 0, ctypes.byref(taken)) == _native.OK:
@@ -434,7 +434,7 @@ class Pipeline(Opened):
         self._check_open()
         with self._lock, Kept():
             call_on("reset", self._loader)
-            # Nothing is borrowed now. Who waits in pop has the window that was.
+            # Nothing is borrowed now. A thread that waits in pop has the window before.
             del self._open.windows[:]
             if self._open.loans is not None:
                 self._open.loans.reset()
@@ -442,8 +442,8 @@ class Pipeline(Opened):
 
     def forget(self, uri: str | os.PathLike[str] | None = None) -> None:
         """Forgets what is cached of the array at `uri`, or of all arrays: documents, descriptors,
-        indexes and decoded chunks. The next sample that names the array finds it as it is then.
-        For objects behind `files=` and fsspec, whose version is their size alone."""
+        indexes and decoded chunks. The next sample that names the array finds it as it is then. For
+        objects of `files=` and fsspec, whose version is their size alone."""
         self._check_open()
         name = None if uri is None else uri_of(uri).encode()
         call_on("forget", self._loader, name)
@@ -534,7 +534,7 @@ class Loader(Owned):
             self.handle = handle.value
             Loader.alive.add(self)
         except BaseException:
-            self.handle = handle.value  # open, where an interrupt came behind it
+            self.handle = handle.value  # open, if an interrupt came after it
             if self.handle:
                 self.close(CLOSE_S)
             elif self.hook is not None:
@@ -603,8 +603,8 @@ class Loader(Owned):
 
     @staticmethod
     def close_all() -> None:
-        """At the end of the process: no thread of the library may call Python behind it. What one
-        may still read is never freed."""
+        """At the end of the process: no thread of the library may call Python after it. Memory that
+        one may still read is never freed."""
         for loader in list(Loader.alive):
             loader.close(CLOSE_S)
         for loader in Loader.alive:
@@ -659,20 +659,20 @@ def device_of(config: Config) -> int:
     try:
         driver = ctypes.CDLL(config.cuda_driver or "libcuda.so.1")
         status = driver.cuCtxGetCurrent(ctypes.byref(context))
-    except (AttributeError, OSError):  # no driver: the library says so
+    except (AttributeError, OSError):  # no driver: the library reports it
         return -1
     return -1 if status == 0 and context.value else 0
 
 
 def ask_driver(driver: str | None, name: str) -> int:
-    """A number that the CUDA driver tells; 0 where it tells none."""
+    """A number of the CUDA driver; 0 if it has none."""
     number = ctypes.c_int(0)
     status = getattr(ctypes.CDLL(driver or "libcuda.so.1"), name)(ctypes.byref(number))
     return 0 if status else number.value
 
 
 def warn_of_other_devices(config: Config, device: int) -> None:
-    """Says where the processes of a node, one per GPU, may all be on the same."""
+    """Warns if the processes of a node, one per GPU, may all be on the same."""
     count = ask_driver(config.cuda_driver, "cuDeviceGetCount")
     rank = os.environ.get("LOCAL_RANK", "")
     place = f"batches are on CUDA device {device} of {count}"

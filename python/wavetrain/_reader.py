@@ -53,7 +53,7 @@ STRIDES = [ctypes.c_int64 * rank for rank in range(_native.RANK_MAX + 1)]
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """What an array is."""
+    """The description of an array."""
 
     dtype: Dtype
     itemsize: int
@@ -61,7 +61,7 @@ class Known:
 
 
 class Reader(Owned):
-    """Reads boxes of arrays into memory of yours, from any thread::
+    """Reads boxes of arrays into your own memory, from any thread::
 
         with wavetrain.Reader() as reader:
             tile = reader.read("cells.zarr/0", numpy.s_[0:64, 0:128, 0:128])
@@ -70,11 +70,11 @@ class Reader(Owned):
     The library writes to the array itself: what is not compressed is read straight into it, all
     else is decoded and scattered there. `wavetrain.reader()` has one for the process.
 
-    Without `config` an array comes out with its own type; `settings` are those of Config. With one
-    its dtype, or that of the field, is the type of what comes out, and its pad_mode says what lies
-    outside of an array. `files` and `fit` are as of Pipeline; without `files` a zarr.Array in a
-    store that only zarr-python reads (memory, zip ..) is read as well, by a reader of that store,
-    which is opened by `fit` or the first read and stays as long as this one.
+    Without `config` an array is returned with its own type; `settings` are those of Config. With
+    one its dtype, or that of the field, is the type of the result, and its pad_mode gives the
+    elements outside of an array. `files` and `fit` are as of Pipeline. Without `files` a zarr.Array
+    in a store that only zarr-python reads (memory, zip ..) is read as well, by a reader of that
+    store. It is opened by `fit` or the first read and stays as long as this one.
 
     Opened once, it keeps metadata, descriptors, indexes and, with chunk_cache_bytes, decoded
     chunks. A process that was forked opens its own."""
@@ -92,7 +92,7 @@ class Reader(Owned):
         **settings: Any,
     ) -> None:
         if config is not None and settings:
-            raise TypeError(f"config is given, and beside it {', '.join(settings)}: give the one")
+            raise TypeError(f"config is given, and also {', '.join(settings)}: give one of them")
         given: Any = config
         if config is None:
             config = of_any_type(settings)
@@ -122,7 +122,7 @@ class Reader(Owned):
 
     @property
     def config(self) -> Config:
-        """What it was opened with."""
+        """The config that it was opened with."""
         return self._config
 
     @property
@@ -151,9 +151,9 @@ class Reader(Owned):
         out: what is written: of numpy, torch, or what has __array_interface__, DLPack or a buffer,
             with any strides. Its shape is that of the box, of which extents of 1 may be left out.
             None: a new array of numpy.
-        field: of Config.fields, the one whose type comes out.
+        field: of Config.fields, the one that gives the type of the result.
 
-        What is wrong is raised as by pop (NotFound, StorageError ..); it is PoolStarved if it takes
+        Faults are raised as by pop (NotFound, StorageError ..); it is PoolStarved if it takes
         longer than Config.pop_timeout_s. Nothing is written to `out` after that."""
         if more or others:
             raise refusal("read", Reader.read, READ, (uri, box, out, *more), others)
@@ -197,7 +197,7 @@ class Reader(Owned):
     def _box(
         self, uri: Any, name: str, walks: list[Any] | None, field: str | int
     ) -> tuple[Box, Known | None]:
-        """The box, and what is known of the array where that says the type or an end."""
+        """The box, and the description of the array if the type or an end depends on it."""
         is_own = self._fields.dtypes[0] is Dtype.RAW
         known = self._ask(name) if is_own or is_open(walks) else None
         if known is not None:
@@ -205,7 +205,7 @@ class Reader(Owned):
         return Box(uri, walks, field), known if is_own else None
 
     def _ask(self, uri: str) -> Known:
-        """What an array is, which is asked once."""
+        """The description of an array, which is asked once."""
         known = self._known.get(uri)
         if known is None:
             if len(self._known) >= KNOWN_MAX:
@@ -332,7 +332,7 @@ class Reader(Owned):
         return read_stats(self._loader().handle)
 
     def forget(self, uri: Any = None) -> None:
-        """Forgets what is cached of an array, or of all: for one that was rewritten behind `files`,
+        """Forgets what is cached of an array, or of all: for one of `files` that was rewritten,
         whose objects have no version but their size."""
         name = None if uri is None else uri_of(uri)
         for other in [*self._of_stores.values()]:
@@ -376,7 +376,7 @@ def of_any_type(settings: dict[str, Any]) -> Config:
 
 
 def listed(box: Any) -> list[Any]:
-    """The axes of a box. Of an array of one axis numpy.s_ gives a slice alone."""
+    """The axes of a box. For an array of one axis numpy.s_ gives a slice alone."""
     if isinstance(box, slice):
         return [box]
     if not isinstance(box, Iterable):
@@ -456,8 +456,8 @@ opening = threading.Lock()
 
 def reader(fit: Iterable[Any] = (), **settings: Any) -> Reader:
     """The reader of this process for these settings of Config: opened by the first call, and anew
-    behind a fork. `fit` names arrays that it is to have room for; one that needs more than it has
-    is BudgetExceeded, and Reader.refit opens a larger one. Not to be closed: it ends with the
+    after a fork. `fit` names arrays that it is to have room for; one that needs more than it has is
+    BudgetExceeded, and Reader.refit opens a larger one. Not to be closed: it ends with the
     process."""
     key = tuple(sorted(settings.items()))
     uris = uris_of(fit)

@@ -217,8 +217,8 @@ class Recipe:
 
         xb, yb = recipe(xb, yb)
 
-    xb is an array [N, C, H, W] of numpy ([N, H, W] and [N, C, D, H, W] are taken too), and is never
-    written to; yb is returned as it is. Arithmetic makes float32 of every type; recipes that move
+    xb is an array [N, C, H, W] of numpy, and is never written to ([N, H, W] and [N, C, D, H, W] are
+    taken too). yb is returned as it is. Arithmetic makes float32 of every type; recipes that move
     or erase elements keep the type.
 
     name: draws depend on it. Two recipes of one name draw the same; without a name, the second of a

@@ -1,4 +1,4 @@
-"""What a batch is made of: boxes of arrays."""
+"""The parts of a batch: boxes of arrays."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from wavetrain._words import BOX, SAMPLE, refusal
 
 EMPTY: tuple[int, ...] = ()
 ARRAYS = ", an array in memory (give numpy.asarray(..) of what is none) or a number"
-BOXES_MAX = 255  # of a sample, as wavetrain.h says of max_boxes_per_sample
+BOXES_MAX = 255  # of a sample, see max_boxes_per_sample in wavetrain.h
 
 
 @dataclasses.dataclass(frozen=True, init=False)
 class Box:
-    """A box of an array, and where in a field of its sample it goes.
+    """A box of an array, and its place in a field of its sample.
 
     `uri` and `aabb` are as a Sample has them. In the place of a uri stands an array in memory, or a
     number:
@@ -41,7 +41,7 @@ class Box:
         a number: of Python or numpy, for one place of a field, a label. It takes the type of the
             field, as it is or not at all; but a float is rounded where the field has floats.
 
-    What lies side by side in the array lies side by side in the field:
+    Neighbours in the array are neighbours in the field:
 
         field: its name, or its number as Config.fields has them.
         at: by axis of the field: where the first element goes; () is the first place of all.
@@ -103,7 +103,7 @@ class Box:
         if units is not None or shape is not None:
             uri, aabb = in_units(uri, aabb, array, units, shape)
         keep = object.__setattr__
-        # Of an array in a store the ends are known; what else has a uri has none.
+        # The ends of a zarr.Array are known; those of a uri are not.
         ends: Any = ()
         if array is None and isinstance(uri, (str, os.PathLike)):
             keep(self, "uri", uri_of(uri))
@@ -161,9 +161,9 @@ class Sample:
     `uri` is a path, a file:// uri, with a files hook whatever that serves, or a zarr.Array. A
     relative path is of the folder that was current when the pipeline opened, not of os.chdir. Each
     axis of `aabb` is a slice or a pair (start, stop), as numpy.s_[..] makes them; the stored form
-    is always pairs. `tag` comes back with the batch and in errors. `boxes`, in the place of uri and
-    aabb, are `Box`es, each to a field and place of its own; what none of them goes to holds the
-    pad_value of its field.
+    is always pairs. The batch and errors have `tag`, too. `boxes`, in the place of uri and aabb,
+    are `Box`es, each for a field and place of its own. Places that none of them covers hold the
+    pad_value of their field.
 
     >>> a = Sample(uri="cell.zarr", aabb=[(0, 64), (0, 256), (0, 256)])
     >>> b = Sample(uri="cell.zarr", aabb=[slice(0, 64), slice(0, 256), slice(None, 256)])
@@ -219,7 +219,7 @@ class Sample:
         else:
             keep(self, "uri", uri_of(uri))
             if is_stored(uri):
-                aabb = ended(aabb, getattr(uri, "shape", ()))  # of a group: the library says so
+                aabb = ended(aabb, getattr(uri, "shape", ()))  # of a group: the library reports it
             keep(self, "aabb", _border.axes("aabb", aabb, 0, interval))
         keep(self, "tag", _border.whole("tag", tag, 0, U64_MAX))
 
@@ -293,7 +293,7 @@ def steps(sliced: list[int], given: Any) -> tuple[int, ...]:
     def of(axis: int, one: Any) -> int:
         step = step_of(f"step[{axis}]", one)
         if axis < len(sliced) and sliced[axis] != 1:
-            raise ValueError(f"step[{axis}] is given beside the step of a slice: give one of them")
+            raise ValueError(f"step[{axis}] is given, and also the step of a slice: give one")
         return step
 
     made = _border.axes("step", given, 0, of)
@@ -343,11 +343,11 @@ def walk_of(axis: int, given: Any, extent: int | None) -> tuple[int, int, int]:
         return (*interval(axis, slice(start, extent if stop is None else stop)), step)
     if start is None and extent is not None:
         start = extent - 1
-    # From start down to behind stop: a box from behind stop to start, read backwards.
+    # From start down to the place after stop: a box from there to start, read backwards.
     begin = 0 if stop is None else _border.whole(f"{name} stop", stop, I64_MIN, I64_MAX - 1) + 1
     end = _border.whole(f"{name} start", start, I64_MIN, I64_MAX - 1) + 1
     if begin >= end:
-        raise ValueError(f"{name}: {given} goes down, and stop is not below start: it is empty")
+        raise ValueError(f"{name}: {given} counts down, and stop is not below start: it is empty")
     return begin, end, step
 
 

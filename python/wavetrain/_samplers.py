@@ -1,7 +1,7 @@
 """Orders of samplers that are asked anew in each epoch, as those of torch.utils.data are.
 
 In: an iterable of the numbers of samples, or of batches of them. Out: an `Epoch` of the samples
-that it gave. The sampler is asked once in an epoch, when an iteration begins, and never ahead.
+that it gave. The sampler is asked once in an epoch, when an iteration begins, and never before.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Resampled(Epoch):
         return f"<Epoch of {type(self.sampler).__name__}, at {known} in epoch {self.epoch}>"
 
     def begin(self, epoch: int) -> None:
-        """Goes to the front of an epoch, which is of no samples until `ask_sampler`."""
+        """Moves to the front of an epoch, which is of no samples until `ask_sampler`."""
         self._hold(Subset(()))
         super().begin(epoch)
         self.is_asked = False
@@ -117,7 +117,7 @@ class Resampled(Epoch):
         return len(self.sampler) * (self.batch if self.gives_batches else 1)
 
     def resume(self, state: State | Mapping[str, int] | bytes) -> None:
-        """Goes on at a checkpoint. Inside of an epoch the sampler is asked, and must give what it
+        """Continues at a checkpoint. Inside of an epoch the sampler is asked, and must give what it
         gave before."""
         named, other = named_of(state), cast("Resampled", self.copy())
         is_front = named["position"] == 0 and named["order_hash"] == self.front_hash

@@ -36,8 +36,8 @@ Ends = tuple[tuple[int, int], ...]
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-    """What `wavetrain.statistics` gives: numbers of Python for a whole box, arrays of numpy with an
-    entry for each index along an axis. Figures of no element are NaN."""
+    """The result of `wavetrain.statistics`: numbers of Python for a whole box, arrays of numpy with
+    an entry for each index along an axis. Figures of no element are NaN."""
 
     count: Any  # elements that are not NaN
     min: Any
@@ -73,12 +73,12 @@ def statistics(
     as numbers are equal; if the fill value is NaN, NaN does. Missing chunks are fill value.
 
     Mean and std of integers are exact, rounded once; of floats they are as exact as a few roundings
-    of a double allow. Percentiles are those of numpy.percentile, "linear": exact for types of 8
-    and 16 bits. Of others a second pass counts the elements of 2,048 parts of the range of finite
+    of a double allow. Percentiles are those of numpy.percentile, "linear": exact for types of 8 and
+    16 bits. For others a second pass counts the elements of 2,048 parts of the range of finite
     elements, and each percentile is at most one part off.
 
     Each chunk is decoded once in a pass, and memory is that of some chunks. Complex and raw arrays
-    are a TypeError. What is wrong with the array is raised as by Reader.read."""
+    are a TypeError. Faults of the array are raised as by Reader.read."""
     name, percentiles = uri_of(uri), _border.flag("percentiles", percentiles)
     info = array_info(uri, files=files)
     if info.dtype is None:
@@ -158,7 +158,7 @@ def cells_of(info: ArrayInfo, ends: Ends) -> Iterator[Ends]:
 
 
 class Set:
-    """What is known of the elements of a set."""
+    """The figures of the elements of a set."""
 
     def __init__(self, info: ArrayInfo) -> None:
         self.numpy: Any = importlib.import_module("numpy")
@@ -170,7 +170,7 @@ class Set:
         self.count = self.nan_count = self.fill_count = 0
         self.ends: tuple[Any, Any] | None = None
         self.finite_ends: tuple[Any, Any] | None = None
-        # Exact, and of floats the squares of distances from the mean; beside it their plain sum.
+        # Exact, and of floats the squares of distances from the mean; and also their plain sum.
         self.total: int | Fraction = 0
         self.squares: int | Fraction = 0
         self.loose = 0.0

@@ -64,8 +64,8 @@ NOT_METRICS = {
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Metric:
-    """What one stage has done: `ms` summed over threads, `best_ms` the shortest observation (1e30
-    before the first), bytes that went in and came out, `count` observations."""
+    """The work of one stage: `ms` summed over threads, `best_ms` the shortest observation (1e30
+    before the first), bytes in and out, `count` observations."""
 
     name: str
     ms: float
@@ -89,8 +89,8 @@ class Metric:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Stats:
-    """Figures since the pipeline opened, or stats_reset; those of memory are as of now. Its
-    repr is a table. wavetrain.h says what each counts."""
+    """Figures since the pipeline opened, or stats_reset; those of memory are as of now. Its repr is
+    a table. wavetrain.h describes what each counts."""
 
     plan: Metric
     meta: Metric

@@ -238,7 +238,7 @@ def files_and_uris(files: Any, fit: Any) -> tuple[Any, list[str]]:
 
 def files_for(files: Any, uris: Iterable[str]) -> Any:
     """`files`, or where those are None the store that these arrays are in: all of them, or none.
-    A path beside them might be a key of the store, too, where other data lies. Stores far away are
+    A path next to them might be a key of the store, too, where other data lies. Stores far away are
     read by the package wavetrain-remote, which reads paths, too."""
     if files is not None:
         return files

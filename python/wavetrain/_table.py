@@ -40,8 +40,9 @@ class Rows(NamedTuple):
 
 @knows({"aabb": "give begins and shape", "box": "give begins and shape", "uris": "give uri"})
 class Column:
-    """A box of each sample of a table, as `Pipeline.push_boxes` takes it: what a `Box` says of one
-    sample in arrays of whole numbers for all, [samples, axes], of numpy, torch or lists.
+    """A box of each sample of a table, as `Pipeline.push_boxes` takes it. The numbers that a `Box`
+    has for one sample are arrays of whole numbers for all, [samples, axes], of numpy, torch or
+    lists.
 
         uri: of the array, as a Box has it; or a list of uris, and `which`, [samples], says which of
             them each sample is of.
@@ -53,8 +54,8 @@ class Column:
         affine: an `Affine` for all samples, or `Affines` with one for each. Along the axes that are
             mapped begins are 0, and shape has the extents of the output.
 
-    The arrays are copied. The box of a sample begins at its lowest element and has `shape` places,
-    so that of begin 10, shape 3 and step -4 the elements 18, 14 and 10 are read.
+    The arrays are copied. The box of a sample begins at its lowest element and has `shape` places.
+    So begin 10, shape 3 and step -4 read the elements 18, 14 and 10.
 
     >>> Column("images.npy", [[7, 0, 0], [2, 4, 4]], (1, 28, 28))
     <Column of 2 boxes, images.npy>
@@ -222,7 +223,7 @@ def table_of(given: Any, tags: Any, fields: Fields) -> Table:
 
 
 class Fields(NamedTuple):
-    """Of a config: number by name, and by number the type and the axes."""
+    """The fields of a config: number by name, and by number the type and the axes."""
 
     numbers: dict[str, int]
     dtypes: list[Dtype]

@@ -1,10 +1,10 @@
 """Samples on their way into the library, as the structs that it reads, and the memory that they
 borrow.
 
-Samples are counted from open or reset on. What sample number n borrows is held from before the
-library can have it until the batch of n is popped: Ctrl-C comes between any two steps, so each of
-them leaves what is held, or too much of it. Where a call of push was ended behind its work, `Taken`
-still has how much that was.
+Samples are counted from open or reset on. Objects that sample number n borrows are held from before
+the library can have them until the batch of n is popped. Ctrl-C may interrupt between any two
+steps, so each of them keeps all that is needed, or more. If a call of push was ended after its
+work, `Taken` still has the number of its samples.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def box_format(rank: int) -> str:
 
 
 def placed_format(rank: int, field_rank: int) -> str:
-    """What follows in a box with a place: field, at, step, axes, tensor, augment, affine."""
+    """The rest of a box with a place: field, at, step, axes, tensor, augment, affine."""
     blank, field_blank = ((_native.RANK_MAX - each) * 8 for each in (rank, field_rank))
     return f"=II{field_rank}Q{field_blank}x{rank}q{blank}x{_native.RANK_MAX}sQQQ"
 
@@ -57,7 +57,7 @@ PLACED = [[struct.Struct(placed_format(rank, field)) for field in RANKS] for ran
 PLACED_AT = FORMATS[0].size
 TENSORS = [struct.Struct(tensor_format(rank)) for rank in RANKS]
 TENSOR_BYTES = ctypes.sizeof(_native.Tensor)
-FEED_BYTES = TENSOR_BYTES + VALUE_BYTES  # of a box: its tensor, and behind it its value
+FEED_BYTES = TENSOR_BYTES + VALUE_BYTES  # of a box: its tensor, and after it its value
 VALUE = struct.Struct(f"={VALUE_BYTES}s")
 ZEROS = (0,) * _native.RANK_MAX
 
@@ -160,14 +160,14 @@ class Window:
         return first
 
     def cut(self) -> None:
-        """A flush comes behind what was taken."""
+        """A flush follows the samples that were taken."""
         number = self.taken.number + self.begin
         if not self.cuts or self.cuts[-1] != number:
             self.cuts.append(number)
 
     def let_go(self, batch: int) -> None:
-        """Of what the samples of all batches up to this one borrow."""
-        gone: list[Any] = []  # whose ends may run code of anybody's: behind the lock
+        """The number of objects that the samples of all batches up to this one borrow."""
+        gone: list[Any] = []  # whose ends may run code of anybody's: after the lock
         with self.lock:
             number, end, cut = self.mark
             while number <= batch:

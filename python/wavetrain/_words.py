@@ -47,7 +47,7 @@ LOADER = {
     "persistent_workers": STAY,
     "worker_init_fn": SEEDED,
     "multiprocessing_context": "give worker_start: 'forkserver', 'spawn' or 'fork'",
-    "prefetch_factor": "give prefetch, the number of batches that are loaded ahead",
+    "prefetch_factor": "give prefetch, the number of batches that are loaded in advance",
     "collate_fn": "samples of a batch are stacked already: give transforms, which take the batch",
     "pin_memory": CONFIG["pin_memory"],
     "pin_memory_device": CONFIG["pin_memory"],
@@ -125,7 +125,7 @@ BATCH = {
 }
 DALI = {
     "build": "it is open as it is made: leave it out",
-    **dict.fromkeys(("schedule_run", "prefetch"), "batches are made ahead: leave it out"),
+    **dict.fromkeys(("schedule_run", "prefetch"), "batches are made in advance: leave it out"),
     "release_outputs": "give batch.release()",
 }
 PIPELINE_HAS = {
@@ -175,7 +175,7 @@ PACKAGE = {
 
 
 def fix_of(name: str, known: Iterable[str], others: Mapping[str, str], whole: str) -> str:
-    """The text that says which name to write instead."""
+    """The text with the name to write instead."""
     if name in others:
         return others[name]
     near = difflib.get_close_matches(name, known, 1)

@@ -88,7 +88,7 @@ def die_with_parent(sock: socket.socket) -> None:
 
 def die_with_pipe(life: int) -> None:
     """The kernel kills this process as the other end of a pipe is closed, which the program alone
-    has: multiprocessing's server of forks outlives the program as long as a worker does. Each
+    has. multiprocessing's server of forks outlives the program as long as a worker does. Each
     worker has its own pipe, as the owner of one is one process."""
     fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
@@ -205,9 +205,9 @@ def results_of(
 def breed(
     sock: socket.socket, other: socket.socket, has_parent: bool, call: Callable[[Any], Any]
 ) -> None:
-    """The life of a process that has the data set, and nothing else, and forks workers: those that
-    replace others, too, when the program itself has threads and must not fork any more. other: the
-    program's end, which the fork has copied."""
+    """The life of a process that has the data set, and nothing else, and forks workers. It also
+    forks those that replace others, when the program itself has threads and must not fork any more.
+    other: the program's end, which the fork has copied."""
     other.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no call waits for them

@@ -5,7 +5,7 @@ value, whose arrays lie in blocks; or END; or a `Failed`. Messages are small pic
 for each worker, with descriptors of blocks; no data is pickled. `_worker` is the other side.
 
 No thread is started: a wait for a row takes the answers of all workers. A row is in progress from
-the word `ROW` of its block on until that is 0 again, so a worker that dies or hangs costs that row
+the word `ROW` of its block on until that is 0 again. So a worker that dies or hangs costs that row
 alone: the others of its tasks are asked for again. Invariant: the block of a task is used again
 only after its worker has answered or is dead, and no array of it is left.
 """

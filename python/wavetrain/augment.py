@@ -11,8 +11,8 @@
     xb, yb = apply_filters((xb, yb), filters)
 
 A recipe is an object. It is called on (xb, yb), which stay as they are, and returns arrays of its
-own. Its draws depend on a seed, a place (epoch, position) and its name, as in wavetrain_recipes.h:
-the same place gets the same picture at any number of ranks, threads and samples of a batch. Its
+own. Its draws depend on a seed, a place (epoch, position) and its name, as in wavetrain_recipes.h.
+The same place gets the same picture at any number of ranks, threads and samples of a batch. Its
 `augment(epoch, position, shape)` is what a pipeline takes. Functions of (xb, yb) may stand between
 recipes.
 
@@ -108,8 +108,8 @@ def random_crop(
     name: str | None = None,
     seed: int | None = None,
 ) -> Recipe:
-    """Pads each axis of space at both ends, and cuts a part of crop_size (one for all axes, or one
-    for each) out, elsewhere for each sample: [N, C, H, W] to [N, C, crop_size, crop_size].
+    """Pads each axis of space at both ends, and cuts a part of crop_size out (one for all axes, or
+    one for each), elsewhere for each sample. [N, C, H, W] becomes [N, C, crop_size, crop_size].
 
     pad_mode: "reflect", "edge" or "constant" of pad_value, as numpy.pad has them.
     """

@@ -1,8 +1,8 @@
 """In which order the samples of an epoch come, and what is random about them.
 
-The library deals, as wavetrain_epoch.h says, which says more. What an epoch gives is the same for
-every number of ranks, threads and batches: those only deal its positions, so that a checkpoint goes
-on with others.
+The library deals; wavetrain_epoch.h describes how. The samples of an epoch are the same for every
+number of ranks, threads and batches. Those only deal its positions, so that a checkpoint continues
+with others.
 
 >>> epoch = Epoch(10, seed=1, shuffle=True, batch=2)
 >>> list(epoch)
@@ -17,10 +17,10 @@ on with others.
 >>> [list(rank) for rank in ranks]
 [[3, 7, 1, 2], [6, 5, 8, 9]]
 
-The pieces: `Epoch`, which deals positions; what may stand there (`Subset`, the parts of `split` and
-`stratify`, `Weighted`, `Mixed`, `balanced`); the `ChunkShuffle`, which decodes a chunk while it is
-cached, and its `cost`; `Boxes` and `Grids`; and `permute`, `below` and what they are made of.
-`wavetrain.DataLoader` takes all of them as its sampler.
+`Epoch` deals positions. A position may stand for a sample of `Subset`, the parts of `split` and
+`stratify`, `Weighted`, `Mixed` or `balanced`. `ChunkShuffle` decodes a chunk while it is cached,
+and has a `cost`. `Boxes` and `Grids` number boxes. `permute`, `below` and others are the pieces of
+these. `wavetrain.DataLoader` takes all of them as its sampler.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def mix(position: int, digest: int) -> int:
 
 
 def key(seed: int, epoch: int, purpose: int) -> int:
-    """A key of its own for each seed, epoch and purpose; take purposes from YOURS on."""
+    """A key of its own for each seed, epoch and purpose; take purposes from `YOURS` on."""
     return _dice.key(word("seed", seed), word("epoch", epoch), word("purpose", purpose))
 
 
@@ -157,7 +157,7 @@ class ChunkShuffle:
 
 
 class State(NamedTuple):
-    """What a checkpoint holds."""
+    """The contents of a checkpoint."""
 
     seed: int
     epoch: int
@@ -176,7 +176,7 @@ class State(NamedTuple):
 
 
 def named_of(state: Any) -> dict[str, int]:
-    """A checkpoint, in any form of it, by names; the world where it is told."""
+    """A checkpoint, in any form of it, by names; the world if it has it."""
     given = state
     if isinstance(given, (bytes, bytearray, memoryview)):
         given = State.unpack(bytes(cast("Any", given)))
@@ -225,8 +225,9 @@ class Epoch:
             there is; "drop", nobody gets it; "pad", what is missing is taken from the front again;
             "repeat", the next epoch follows in the same batch, and there is no end.
 
-    At the end iteration stops; `turn` begins the next epoch. `state` is where a checkpoint goes on:
-    it moves when a batch is complete, and is the same on all ranks that gave as many batches.
+    At the end iteration stops; `turn` begins the next epoch. `state` is the place at which a
+    checkpoint continues. It moves when a batch is complete, and is the same on all ranks that gave
+    as many batches.
     """
 
     def __init__(
@@ -258,7 +259,7 @@ class Epoch:
         self.chunk_shuffle = chunk_shuffle
         self.world = _border.whole("world", world, 1, U32_MAX)
         self.rank = _border.below("rank", rank, "world", self.world)
-        self.is_batch_given = batch is not None  # else a DataLoader says
+        self.is_batch_given = batch is not None  # else a DataLoader has it
         self.batch = 1 if batch is None else _border.whole("batch", batch, 1, U32_MAX)
         self.by_batch = _border.flag("by_batch", by_batch)
         if not isinstance(cast("Any", tail), str) or tail not in TAILS:
@@ -270,7 +271,7 @@ class Epoch:
         self._begun()
 
     def _check(self) -> None:
-        """Of numbers that are right each by itself, whether they are together."""
+        """Whether numbers that are right each by itself are right together."""
         if self.world * self.batch > EPOCH_MAX:
             raise ValueError(f"world * batch must be <= {EPOCH_MAX}")
         if self.shuffle and isinstance(self.samples, Draw):
@@ -335,7 +336,7 @@ class Epoch:
 
     @property
     def state(self) -> State:
-        """What a checkpoint holds, as of C: 32 bytes by pack()."""
+        """The contents of a checkpoint, as in C: 32 bytes by pack()."""
         kept = self._kept.state
         return State(kept.seed, kept.epoch, kept.position, signed(kept.order_hash))
 
@@ -350,9 +351,8 @@ class Epoch:
         return bool(self._look().is_portable)
 
     def resume(self, state: State | Mapping[str, int] | bytes) -> None:
-        """Goes on where a checkpoint was taken, at any rank, world and batch. ValueError, and
-        nothing changes, if it is of another order, or, inside of a round of shuffle windows, of
-        another world."""
+        """Continues at a checkpoint, at any rank, world and batch. ValueError, and nothing changes,
+        if it is of another order, or, inside of a round of shuffle windows, of another world."""
         named = named_of(state)
         given = _native.EpochState(*[named[name] for name in State._fields])
         if self.ask("resume", byref(given)):
@@ -374,7 +374,7 @@ class Epoch:
         raise ValueError(f"the checkpoint is of another order: {told} is not that of {self!r}")
 
     def begin(self, epoch: int) -> None:
-        """Goes to the front of an epoch."""
+        """Moves to the front of an epoch."""
         front = _native.EpochState(self.seed, word("epoch", epoch), 0, self.order_hash)
         self.ask("resume", byref(front))
 
@@ -437,7 +437,7 @@ class Epoch:
         return self._look().left
 
     def take(self) -> Taken | None:
-        """The place of the rank's next sample; None behind the last one."""
+        """The place of the rank's next sample; None after the last one."""
         place, padding = room(2), array.array("B", [0])
         if not self.ask("take_many", 1, place, None, padding):
             return None

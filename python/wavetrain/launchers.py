@@ -1,4 +1,4 @@
-"""Which rank this process is, as its launcher says: torchrun, mpirun or srun.
+"""Which rank this process is, by its launcher: torchrun, mpirun or srun.
 
 >>> who({"RANK": "3", "WORLD_SIZE": "4", "SLURM_PROCID": "0", "SLURM_NTASKS": "2"})
 (3, 4)
@@ -46,9 +46,9 @@ SPECIAL_STEPS = 2**32 - 16  # from here on: steps of Slurm that srun did not sta
 
 
 def launcher_of(environ: Mapping[str, str] = os.environ) -> Launcher | None:
-    """The innermost launcher of this process, which says all of it; None if there is none.
-    RuntimeError in a script of sbatch, or a shell of salloc, for several tasks: it is one process,
-    and as rank 0 it would do a part of the work, and nobody the rest."""
+    """The innermost launcher of this process, which has all of it; None if there is none.
+    RuntimeError in a script of sbatch, or a shell of salloc, for several tasks. It is one process,
+    and as rank 0 it would do a part of the work, and no process the rest."""
     for launcher in LAUNCHERS:
         if launcher.rank in environ or launcher.world in environ:
             return launcher
@@ -72,8 +72,8 @@ def launcher_of(environ: Mapping[str, str] = os.environ) -> Launcher | None:
 
 def who(environ: Mapping[str, str] = os.environ) -> tuple[int, int]:
     """The rank of this process, and the number of them; (0, 1) where there is no launcher. One
-    launcher says both, the innermost. RuntimeError where it says half of it, or no numbers; and in
-    a script of a job of several tasks that srun did not start."""
+    launcher gives both, the innermost. RuntimeError if it gives half of it, or no numbers; and in a
+    script of a job of several tasks that srun did not start."""
     found = launcher_of(environ)
     return (0, 1) if found is None else told(environ, found.name, found.rank, found.world)
 

@@ -1,8 +1,8 @@
 """Batches of what Python gives: callbacks, generators, iterables, or what another thread feeds.
 
 In: arrays and numbers, by the batch or by the sample. Out: the batches of a pipeline of `Config`,
-in order. The words are those that users of DALI's external_source know; what differs is told at
-`Source`. `import wavetrain` does not import this module.
+in order. The words are those that users of DALI's external_source know; `Source` lists the
+differences. `import wavetrain` does not import this module.
 
 This file is over 500 lines because all calls of Source share the place in its stream.
 """
@@ -63,7 +63,7 @@ class Place(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A batch that the pipeline was given, and the place behind it."""
+    """A batch that the pipeline was given, and the place after it."""
 
     samples: list[Sample]
     behind: Place
@@ -71,7 +71,7 @@ class Made(NamedTuple):
 
 @knows(SOURCE)
 class Source(Owned):
-    """Batches of what `source` gives, made as `config` says::
+    """Batches of the data that `source` gives, made by `config`::
 
         def source(info):  # batch=False: asked for a sample
             if info.idx_in_epoch == len(images):
@@ -84,14 +84,14 @@ class Source(Owned):
                     train(batch["image"].torch(), batch["label"].torch())
 
     `source` is a callable that takes one argument: the iteration, a BatchInfo (batch_info=True) or
-    a SampleInfo (batch=False); or one that takes none; a function that is a generator; an iterable;
-    or None, where `feed` is called instead. StopIteration is its end. Samples before it that are
-    not a batch come out as a smaller one, or with Config.drop_last not at all.
+    a SampleInfo (batch=False). Or it is a callable that takes none, a function that is a generator,
+    an iterable, or None, if `feed` is called instead. StopIteration is its end. Samples before it
+    that are not a batch come out as a smaller one, or with Config.drop_last not at all.
 
-    What it gives is an array or a number (as of Box) for each field, in the order of Config.fields,
-    or a dict by their names, where some may be missing; of a single field just that. With
+    It gives an array or a number (as of Box) for each field, in the order of Config.fields, or a
+    dict by their names, in which some may be missing. For a single field it gives just that. With
     batch=True it gives whole batches of them: an array with one axis more, or a list, whose arrays
-    may have different shapes. An array that is smaller than its field goes to the first place of
+    may have different shapes. An array that is smaller than its field lies at the first place of
     all; Batch.filled_shape is how far it reaches. The tag of a sample is its number in the epoch.
 
         cycle: at the end "no": StopIteration, until reset. "raise": StopIteration, and the next
@@ -119,10 +119,10 @@ class Source(Owned):
             out.
         prefetch_queue_depth, no_copy: DALI's names of prefetch, and of copy with the other sign.
 
-    An exception of `source` comes out behind the batches before it, and again until reset. Calls
-    are made up to two batches ahead of what comes out, without threads too.
-    `state_dict()` is the place behind the last batch that came out; load_state_dict asks a callable
-    for what follows, and skips what iterables give before. `feed` and `end` may be called from any
+    An exception of `source` is raised after the batches before it, and again until reset. Calls are
+    made up to two batches before a batch is needed, without threads too. `state_dict()` is the
+    place after the last batch that was returned; load_state_dict asks a callable for the batches
+    that follow, and skips those that iterables give before. `feed` and `end` may be called from any
     thread, all else from one at a time.
     """
 
@@ -244,15 +244,15 @@ class Source(Owned):
         self._pipeline.close()
 
     def reset(self) -> None:
-        """Begins the next epoch. What was fed and not taken is dropped."""
+        """Begins the next epoch. Data that was fed and not taken is dropped."""
         self._restart(Place(self._place.epoch + 1, 0, 0))
 
     def state_dict(self) -> dict[str, int]:
-        """The place behind the last batch that came out."""
+        """The place after the last batch that was returned."""
         return self._place._asdict()
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Goes on from there. Of iterables, in a Source that is new."""
+        """Continues from there. Only for iterables, in a Source that is new."""
         if self._kind in ("fed", "stateful"):
             raise TypeError(f"a source that is {WORDS[self._kind]} has no place to go to")
         given: Any = state
@@ -266,7 +266,7 @@ class Source(Owned):
     # ---- What is under way ----------------------------------------------------------------------
 
     def _begin(self, place: Place, in_flight: Iterable[Made] = ()) -> None:
-        """Of an epoch, there; batches of another may be still to come out."""
+        """The place in an epoch; batches of another may still be queued."""
         self._next = place  # that is made next
         self._asked: collections.deque[list[Answer]] = collections.deque()
         self._is_over, self._failure = False, cast("Exception | None", None)
@@ -442,7 +442,7 @@ class Source(Owned):
         return self._failures.boxes(name, failed.text, self._fields[0])
 
     def _outputs(self, value: Any) -> list[tuple[int, Any]]:
-        """What it holds for each field, by the number of that."""
+        """The values for each field, by its number."""
         if isinstance(value, Mapping):
             named = cast("Mapping[Any, Any]", value)
             for name in named:
@@ -500,7 +500,7 @@ class Source(Owned):
     # ---- What is fed ----------------------------------------------------------------------------
 
     def feed(self, data: Any) -> None:
-        """Queues a batch, where source is None. What is wrong with it is raised here."""
+        """Queues a batch, where source is None. A fault in it is raised here."""
         self._check_fed()
         rows = self._split(held(data, self._copy, 2))
         with self._wake:
@@ -531,7 +531,7 @@ class Source(Owned):
         self.feed(data)
 
     def end(self) -> None:
-        """Says that no more is fed: behind the last batch is StopIteration, until reset."""
+        """Declares that no more is fed: after the last batch follows StopIteration, until reset."""
         self._check_fed()
         with self._wake:
             self._fed.append(None)
@@ -575,7 +575,7 @@ def processes_of(workers: Any, parallel: Any) -> Any:
 
 
 def depth_of(prefetch: Any, prefetch_queue_depth: Any) -> int:
-    """Batches that calls are made for ahead."""
+    """Batches that calls are made for in advance."""
     if prefetch is not None and prefetch_queue_depth is not None:
         raise ValueError("prefetch and prefetch_queue_depth are both given: give prefetch")
     if prefetch_queue_depth is not None:

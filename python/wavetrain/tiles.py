@@ -1,6 +1,7 @@
 """Which rows of an array are whose, where many ranks load it together.
 
-The numbers are those of wavetrain_tiles.h, which says more; slices are taken by numpy and by boxes.
+The numbers are those of wavetrain_tiles.h, which describes them; slices are taken by numpy and by
+boxes.
 
 >>> split = Split(rows=10, world=2, per_rank=2)
 >>> [list(split.of_rank(rank)) for rank in range(2)]
@@ -32,7 +33,7 @@ class Split:
     the k-th of a rank.
 
     All have as many rows, the smallest number with which that many tiles suffice, so that the last
-    one that has any may have less, and those behind it none.
+    one that has any may have less, and those after it none.
 
         unit: tiles begin at a multiple of it: the rows of a chunk, or of a file, which then has one
             reader.
@@ -89,7 +90,7 @@ class Piece(NamedTuple):
 def cut(rows: Rows, file_rows: Iterable[int]) -> Iterator[Piece]:
     """Rows of an array whose rows are those of files, the first file's first: cut where files end.
 
-    Files may have different numbers of rows, and none. Where they have less than was asked for, a
+    Files may have different numbers of rows, and none. If they have less than was asked for, a
     ValueError follows the last piece.
     """
     begin = _border.whole("rows.start", rows.start or 0, 0, U64_MAX)

@@ -1,4 +1,4 @@
-"""Batches as torch tensors, for a loop of your own or behind torch's DataLoader.
+"""Batches as torch tensors, for a loop of your own or as the data set of torch's DataLoader.
 
 `import wavetrain` does not import this module, and needs no torch.
 """
@@ -27,7 +27,7 @@ try:
         IterableDataset,  # pyright: ignore[reportUnknownVariableType]
     )
 
-    # Of Any, because torch's types are partial, and pyright may run where there is no torch.
+    # The type is Any, because torch's types are partial, and pyright may run without torch.
     torch: Any = importlib.import_module("torch")
     torch_data: Any = importlib.import_module("torch.utils.data")
 except ImportError as error:
@@ -62,25 +62,26 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
     that is current when they come out.
 
     `samples` is a list of Sample, or a function of the number of the epoch that gives an iterable
-    of them, endless if you like, where each epoch has an order of its own. `transform` takes the
-    tensor, and what it returns comes out. `files` and `fit` are as Pipeline has them.
+    of them, endless if you like. With a function each epoch may have an order of its own.
+    `transform` takes the tensor, and its result is returned. `files` and `fit` are as Pipeline has
+    them.
 
-    What comes out is a tensor, or, where Config.fields has several, a dict of them by their names,
-    which transform takes too: `for batch in batches: train(batch["image"], batch["mask"])`.
-    with_tags=True adds the tags, an int64 tensor on the CPU, as in
-    `for x, tags in batches: y = labels[tags]`; with_valid=True adds a bool tensor on the CPU, False
-    for samples that on_error="skip" filled with pad_value; with_filled_shape=True adds
-    Batch.filled_shape, an int64 tensor on the CPU, or a dict of them by the same names. The order
-    is tensor, tags, valid, filled_shape.
+    The result is a tensor, or, if Config.fields has several, a dict of them by their names, which
+    transform takes too: `for batch in batches: train(batch["image"], batch["mask"])`.
+    with_tags=True adds the tags, an int64 tensor on the CPU, as in `for x, tags in batches: y =
+    labels[tags]`. with_valid=True adds a bool tensor on the CPU, False for samples that
+    on_error="skip" filled with pad_value. with_filled_shape=True adds Batch.filled_shape, an int64
+    tensor on the CPU, or a dict of them by the same names. The order is tensor, tags, valid,
+    filled_shape.
 
-    The pipeline has threads of its own that load ahead, so the DataLoader adds nothing but the
-    processes that a costly transform may want::
+    The pipeline has threads of its own that load in advance, so the DataLoader adds nothing but the
+    processes that a costly transform may need::
 
         loader = DataLoader(batches, batch_size=None, num_workers=2,
                             multiprocessing_context="spawn")
 
     Each worker opens a pipeline with all the memory of the config (n_decode_threads=0 is its share
-    of the CPUs) and loads every num_workers-th batch: batches come in the same order as without
+    of the CPUs) and loads every num_workers-th batch. Batches have the same order as without
     workers. For that a function of the epoch must give each worker the same samples, so let it seed
     its generator with the epoch. Workers make batches in host memory. Those made by fork are
     refused.
@@ -116,8 +117,8 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
         self._transform = transform
         self._with_tags, self._with_valid = with_tags, with_valid
         self._with_filled_shape = with_filled_shape
-        # What set_epoch said last, and how often it was called: a tensor, because torch shares the
-        # memory of those with its workers, also with persistent ones.
+        # The last number of set_epoch, and how often it was called: a tensor, because torch shares
+        # the memory of those with its workers, also with persistent ones.
         self._order: Any = torch.zeros(2, dtype=torch.int64)
         self._next_epoch: int = 0
         self._orders_seen: int = 0
@@ -125,7 +126,7 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
         self._start()
 
     def _start(self) -> None:
-        """What each process has of its own."""
+        """The state that each process has of its own."""
         self._process = _process
         self._pipeline: Pipeline | None = None
         self._is_closed = False
@@ -163,8 +164,8 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
         return count // size if self._config.drop_last else -(-count // size)
 
     def set_epoch(self, epoch: int) -> None:
-        """The number that the next iteration gives `samples`, here or in workers; those behind it
-        count on. Without it they count from 0."""
+        """The number that the next iteration gives `samples`, here or in workers; later ones count
+        on. Without it they count from 0."""
         self._next_epoch, self._sent = whole("epoch", epoch, 0, I64_MAX), 0
         self._orders_seen += 1
         self._order[0], self._order[1] = self._next_epoch, self._orders_seen
@@ -198,7 +199,8 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
     def _config_here(self) -> Config:
         config, worker = self._config, torch_data.get_worker_info()
         if worker is None:
-            # Where torch works: its current device, whose primary context it has made by then.
+            # The place of torch's work: its current device, whose primary context it has made by
+            # then.
             wants_device = config.backend is not Backend.HOST and config.device is None
             if not wants_device or not torch.cuda.is_available():
                 return config
@@ -220,8 +222,8 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
         worker = torch_data.get_worker_info()
         number = self._count_epoch(worker)
         if worker is None:
-            return self._batches(self._begin(number, None))  # loading goes on from here
-        # What fails outside of next ends a persistent worker without a word.
+            return self._batches(self._begin(number, None))  # loading continues from here
+        # A failure outside of next ends a persistent worker without a word.
         return self._later(number, worker)
 
     def _later(self, number: int, worker: Any) -> Iterator[Any]:
@@ -247,7 +249,7 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
         if orders != self._orders_seen:
             self._next_epoch, self._orders_seen = number, orders
         elif worker is not None:
-            # The workers of an epoch were started one behind the other, each with a copy: this is
+            # The workers of an epoch were started one after the other, each with a copy: this is
             # how many epochs had workers before. A persistent worker counts by itself.
             self._next_epoch += max(0, self._sent - worker.id) // worker.num_workers
         self._sent = 0
@@ -291,7 +293,7 @@ class Batches(IterableDataset[Any]):  # pyright: ignore[reportUntypedBaseClass]
 
 
 def of_each(batch: Batch, make: Callable[[Any], Any]) -> Any:
-    """What it makes of the batch, or of each field by its name."""
+    """Its result for the batch, or for each field by its name."""
     return {name: make(field) for name, field in batch.items()} if batch.fields else make(batch)
 
 

@@ -216,6 +216,24 @@ impl fmt::Display for Tail<'_> {
     }
 }
 
+/// A number of bytes as an error text shows it: "165482616 bytes (157.8 MiB)".
+pub struct Size(pub u64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Size(bytes) = *self;
+        write!(f, "{bytes} bytes")?;
+        let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        let Some((unit, name)) = units.into_iter().find(|(unit, _)| bytes >= *unit) else {
+            return Ok(());
+        };
+        match (bytes / unit, bytes % unit * 10 / unit) {
+            (whole, _) if bytes % unit == 0 => write!(f, " ({whole} {name})"),
+            (whole, tenths) => write!(f, " ({whole}.{tenths} {name})"),
+        }
+    }
+}
+
 /// A float as an error text shows it: with up to 9 decimals, or exactly as "3 * 2^-80" where those
 /// show nothing of it. core's own printing is 12 KB of code.
 pub struct Float(pub f64);
@@ -287,6 +305,15 @@ mod tests {
         assert!(text.is_cut());
         text.push_str("x");
         assert_eq!(text.as_bytes_nul(), "abč\0".as_bytes());
+    }
+
+    #[test]
+    fn a_size_has_bytes_and_the_largest_unit() {
+        let shown = |bytes| Size(bytes).to_string();
+        assert_eq!(shown(1023), "1023 bytes");
+        assert_eq!(shown(1024), "1024 bytes (1 KiB)");
+        assert_eq!(shown(165_482_616), "165482616 bytes (157.8 MiB)");
+        assert_eq!(shown(u64::MAX), "18446744073709551615 bytes (17179869183.9 GiB)");
     }
 
     #[test]

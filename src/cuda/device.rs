@@ -70,13 +70,17 @@ fn chosen(
 ) -> Result<Option<(Device, Context)>, Status> {
     let current = driver
         .ctx_get_current()
-        .map_err(|code| fail!(why, Cuda, "cuCtxGetCurrent says {}", driver.named(code)))?;
+        .map_err(|code| fail!(why, Cuda, "cuCtxGetCurrent returned {}", driver.named(code)))?;
     let current_device = if current.is_null() {
         None
     } else {
         Some(driver.ctx_get_device().map_err(|code| {
             let named = driver.named(code);
-            fail!(why, Cuda, "device: the current context is broken: cuCtxGetDevice says {named}")
+            fail!(
+                why,
+                Cuda,
+                "device: the current context is broken: cuCtxGetDevice returned {named}"
+            )
         })?)
     };
     let Some(chosen) = choose(driver, device, current_device, why)? else { return Ok(None) };
@@ -103,7 +107,7 @@ impl DeviceContext {
         opened.context = driver.device_primary_ctx_retain(chosen).map_err(|code| {
             let (name, named) = (NameOf(driver, chosen), driver.named(code));
             let call = "no context to be had: cuDevicePrimaryCtxRetain";
-            why.fail(code.status(), format_args!("{name}: {call} says {named}"))
+            why.fail(code.status(), format_args!("{name}: {call} returned {named}"))
         })?;
         if !current.is_null() && current != opened.context {
             // SAFETY: nothing was made in it by us.
@@ -166,7 +170,7 @@ fn choose(
     }
     let count = driver
         .device_get_count()
-        .map_err(|code| fail!(why, Cuda, "cuDeviceGetCount says {}", driver.named(code)))?;
+        .map_err(|code| fail!(why, Cuda, "cuDeviceGetCount returned {}", driver.named(code)))?;
     let look = "look at nvidia-smi and CUDA_VISIBLE_DEVICES";
     if count <= 0 {
         return Err(fail!(why, Cuda, "there is no CUDA device: {look}, or set backend = host"));
@@ -182,7 +186,7 @@ fn choose(
         return Err(fail!(why, Invalid, "device = {device}: {there}"));
     }
     let found = driver.device_get(device).map_err(|code| {
-        fail!(why, Cuda, "device = {device}: cuDeviceGet says {}", driver.named(code))
+        fail!(why, Cuda, "device = {device}: cuDeviceGet returned {}", driver.named(code))
     })?;
     Ok(Some(found))
 }
@@ -196,7 +200,7 @@ fn attribute(
 ) -> Result<i32, Status> {
     driver.device_get_attribute(attribute, device).map_err(|code| {
         let name = name_of(driver, device);
-        fail!(why, Cuda, "{name}: cuDeviceGetAttribute says {}", driver.named(code))
+        fail!(why, Cuda, "{name}: cuDeviceGetAttribute returned {}", driver.named(code))
     })
 }
 

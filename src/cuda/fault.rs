@@ -21,7 +21,7 @@ pub enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Call(call, code, driver) => write!(f, "{call} says {}", driver.named(*code)),
+            Fault::Call(call, code, driver) => write!(f, "{call} returned {}", driver.named(*code)),
             Fault::Kernel(word) => write!(f, "the assemble kernel refused unit {}", !word),
             Fault::Silent => f.write_str(
                 "a kernel ran, and what it writes into pinned memory does not reach the \

@@ -215,15 +215,15 @@ fn resolve(library: *mut c_void, shown: Tail<'_>, why: &mut Why) -> Result<Drive
         fail!(
             why,
             Unsupported,
-            "{shown} has no {}: it is no NVIDIA driver, or an older one than R525: update it, or \
-             set backend = host",
+            "{shown} has no {}: it is not an NVIDIA driver, or an older one than R525: update it, \
+             or set backend = host",
             missing.to_str().unwrap_or("")
         )
     })?;
     let mut driver = Driver { entries, version: 0 };
     // Before cuInit: an old driver may fail there for a reason that only its age explains.
     driver.version = driver.driver_get_version().map_err(|code| {
-        fail!(why, Cuda, "{shown}: cuDriverGetVersion says {}", driver.named(code))
+        fail!(why, Cuda, "{shown}: cuDriverGetVersion returned {}", driver.named(code))
     })?;
     if driver.version < VERSION_MIN {
         return Err(fail!(
@@ -237,7 +237,7 @@ fn resolve(library: *mut c_void, shown: Tail<'_>, why: &mut Why) -> Result<Drive
     }
     driver.init().map_err(|code| {
         let (named, advice) = (driver.named(code), code.init_advice());
-        fail!(why, Cuda, "{shown}: cuInit says {named}: {advice}, or set backend = host")
+        fail!(why, Cuda, "{shown}: cuInit returned {named}: {advice}, or set backend = host")
     })?;
     Ok(driver)
 }

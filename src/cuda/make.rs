@@ -140,7 +140,7 @@ impl DeviceEngine {
             let (free, total) = driver.mem_get_info().unwrap_or((0, 0));
             let (name, named) = (self.context.name(), driver.named(code));
             let advice = "lower max_gpu_memory_bytes, samples_per_batch or n_batch_slots";
-            let said = format_args!("cuMemAlloc says {named}: {advice}");
+            let said = format_args!("cuMemAlloc returned {named}: {advice}");
             let room = format_args!("{name} ({free} of {total} are free):");
             let text = format_args!("taking {bytes} bytes of {room} {said}");
             why.fail(code.status(), text)
@@ -148,7 +148,7 @@ impl DeviceEngine {
         let bytes = self.sizes.pinned_bytes();
         let flags = MEM_HOST_PORTABLE | MEM_HOST_DEVICE_MAP;
         let pinned = driver.mem_host_alloc(bytes, flags).map_err(|code| {
-            let call = format_args!("cuMemHostAlloc says {}", driver.named(code));
+            let call = format_args!("cuMemHostAlloc returned {}", driver.named(code));
             let advice = "lower host_buffer_waves or max_host_memory_bytes";
             let text = format_args!("pinning {bytes} bytes of host memory: {call}: {advice}");
             why.fail(code.status(), text)

@@ -40,7 +40,7 @@ pub fn function(
     driver.module_get_function(module, name).map_err(|code| {
         let (name, named) = (name.to_str().unwrap_or(""), driver.named(code));
         let call = "cuModuleGetFunction";
-        fail!(why, Cuda, "the driver does not find kernel {name}: {call} says {named}")
+        fail!(why, Cuda, "the driver does not find kernel {name}: {call} returned {named}")
     })
 }
 
@@ -65,7 +65,7 @@ fn refusal(driver: &Driver, code: CuResult, log: &str, why: &mut Why) -> Status 
     let line = &line[..line.floor_char_boundary(line.len().min(LOG_SHOWN_BYTES))];
     let (named, version) = (driver.named(code), driver.version);
     let cuda = format_args!("CUDA {}.{}", version / 1000, version % 1000 / 10);
-    let said = format_args!("cuModuleLoadDataEx says {named} ({line})");
+    let said = format_args!("cuModuleLoadDataEx returned {named} ({line})");
     let refused = format_args!("the driver ({cuda}) refuses the kernels: {said}");
     why.fail(code.status(), format_args!("{refused}: {advice}, or set backend = host"))
 }

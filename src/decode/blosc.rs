@@ -121,7 +121,7 @@ impl Header {
 /// UNSUPPORTED for what blosc has and wavetrain does not read, DECODE for what blosc never writes.
 pub fn header(bytes: &[u8], why: &mut Why) -> Result<Header, Status> {
     let Some(raw) = bytes.first_chunk::<HEADER_BYTES>() else {
-        broken!(why, "blosc chunk of {} bytes is no header", bytes.len());
+        broken!(why, "blosc chunk of {} bytes is too short for a header", bytes.len());
     };
     let compressor = check_format(raw, why)?;
     let typesize = u32::from(raw[3]);
@@ -130,7 +130,7 @@ pub fn header(bytes: &[u8], why: &mut Why) -> Result<Header, Status> {
     let cbytes = u32_at(raw, 12);
     if u64::from(cbytes) != bytes.len() as u64 {
         let len = bytes.len();
-        broken!(why, "blosc chunk says {cbytes} bytes, {len} are there");
+        broken!(why, "blosc chunk declares {cbytes} bytes, {len} are there");
     }
     if typesize == 0 {
         broken!(why, "blosc typesize is 0");

@@ -64,7 +64,7 @@ fn verify(trailer: &[u8; TRAILER_BYTES], member: &[u8], why: &mut Why) -> Result
     // The length is stored modulo 2^32.
     if bytes != member.len() as u32 {
         let len = member.len();
-        broken!(why, "gzip member says {bytes} bytes and holds {len}");
+        broken!(why, "gzip member declares {bytes} bytes and holds {len}");
     }
     Ok(())
 }

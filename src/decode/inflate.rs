@@ -67,7 +67,7 @@ impl Inflater {
         expect_sum(format_args!("zlib adler32"), u32::from_be_bytes(*stored), computed, why)?;
         if !behind.is_empty() {
             let behind = behind.len();
-            broken!(why, "{behind} bytes behind the end of the zlib data");
+            broken!(why, "{behind} bytes after the end of the zlib data");
         }
         Ok(target_bytes)
     }
@@ -104,14 +104,14 @@ impl Inflater {
 
 fn check_zlib_header(source: &[u8], why: &mut Why) -> Result<(), Status> {
     let [method, flags, ..] = *source else {
-        broken!(why, "zlib data of {} bytes is no header", source.len());
+        broken!(why, "zlib data of {} bytes is too short for a header", source.len());
     };
     let number = method & 0x0F;
     if number != METHOD_DEFLATE {
         broken!(why, "zlib compression method is {number}, not 8 (deflate)");
     }
     if method >> 4 > WINDOW_CODE_MAX || !u16::from_be_bytes([method, flags]).is_multiple_of(31) {
-        broken!(why, "{method:#04x} {flags:#04x} is no zlib header");
+        broken!(why, "{method:#04x} {flags:#04x} is not a zlib header");
     }
     if flags & FLAG_DICTIONARY != 0 {
         return Err(fail!(why, Unsupported, "zlib data with a preset dictionary"));

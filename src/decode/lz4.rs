@@ -40,7 +40,7 @@ fn body(source: &[u8], wanted: u64, why: &mut Why) -> Result<Range<usize>, Statu
     };
     let size = u32::from_le_bytes(*size);
     if u64::from(size) != wanted {
-        broken!(why, "lz4 chunk says {size} bytes where {wanted} are expected");
+        broken!(why, "lz4 chunk declares {size} bytes where {wanted} are expected");
     }
     Ok(SIZE_BYTES..source.len())
 }

@@ -92,7 +92,8 @@ impl Engine {
         self.refuse_consumer()?;
         if !self.shared.settings.is_threadless() {
             let mut why = Why::new();
-            let status = fail!(why, Invalid, "pump: thread_mode is own, so our threads work");
+            let text = "pump: thread_mode is own, so wavetrain's threads work";
+            let status = fail!(why, Invalid, "{text}");
             return Err(Failure::because(status, &why));
         }
         let deadline = self.shared.deadline(budget_ns);

@@ -86,7 +86,7 @@ impl Engine {
                     return Err(fail!(why, Invalid, "{of}.bytes = {given}: {text}"));
                 }
                 None => {
-                    let text = "more than there are behind its address";
+                    let text = "more than there are after its address";
                     return Err(fail!(why, Invalid, "{of}.bytes = {given}: {text}"));
                 }
                 Some(_) if !address.is_multiple_of(align) => {
@@ -117,8 +117,8 @@ impl Engine {
                 Flaw::NoDevice => fail!(
                     why,
                     Invalid,
-                    "{of}.data = {:#x} is no memory of a device, where batches are made: lend that \
-                     of device {own}, or set backend = host",
+                    "{of}.data = {:#x} is not memory of a device, where batches are made: lend \
+                     that of device {own}, or set backend = host",
                     span.start
                 ),
                 Flaw::OtherDevice(other) => fail!(

@@ -129,8 +129,9 @@ impl Run {
         } else if self.part == Part::Owner {
             write!(
                 text,
-                "consumers: none has a batch ahead of it for {share} % of the time alone: batches \
-                 are ready before they are asked for, and no setting makes this run faster"
+                "consumers: none has a batch in wait for it for {share} % of the time alone: \
+                 batches are ready before they are asked for, and no setting makes this run \
+                 faster"
             );
         } else {
             write!(
@@ -341,7 +342,7 @@ mod tests {
             (pumped, 900, &[("io", 900)], "and your threads wait for them"),
             (consumer, 900, &[], "owner: its batches are missing for 90 %"),
             (consumer, 50, &[], "caller: pops wait for 5 %"),
-            (owner, 50, &[], "consumers: none has a batch ahead of it for 5 %"),
+            (owner, 50, &[], "consumers: none has a batch in wait for it for 5 %"),
             (RUN, 900, &[("decode", 1900), ("assemble", 10), ("io", 100)], "they have 2 CPUs"),
             (RUN, 900, &[("decode", 100), ("io", 10)], "decode: 2 threads"),
             (cached, 900, &[("large", 1900)], "write smaller chunks"),

@@ -680,8 +680,8 @@ fn start_threads(
     Err(fail!(
         why,
         OutOfMemory,
-        "starting threads: thread-local variables of the program leave {left} bytes of a stack, \
-         and it takes {} of {} to wait for storage, {} of {} to decode: make them smaller, or set \
+        "starting threads: thread-local variables of the program leave {left} bytes of a stack. \
+         It takes {} of {} to wait for storage, {} of {} to decode: make them smaller, or set \
          thread_mode = pump or hook",
         io.need_bytes,
         io.bytes,

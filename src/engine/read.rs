@@ -102,7 +102,7 @@ impl Engine {
         }
         let is_set = request.at.iter().any(|at| *at != 0) || request.axes.iter().any(|to| *to != 0);
         if request.fed.is_fed() || is_set {
-            let text = "at, axes and tensor of the box must be 0: the target says where it goes";
+            let text = "at, axes and tensor of the box must be 0: the target has the place";
             return Err(fail!(why, Invalid, "{text}"));
         }
         if !request.augment.words().is_empty() {

@@ -323,8 +323,8 @@ impl Engine {
     fn check_fed(&self, request: &Request, why: &mut Why) -> Result<(), Status> {
         let (shared, fed) = (&self.shared, &request.fed);
         if !shared.settings.takes_parts {
-            let way_out = "set max_boxes_per_sample, at least to 1";
-            return Err(fail!(why, Invalid, "memory and values need a table of them: {way_out}"));
+            let text = "a box of memory or a value needs fields, or max_boxes_per_sample >= 1";
+            return Err(fail!(why, Invalid, "{text}: set one of them"));
         }
         if let Some(memory) = fed.on_device() {
             check_device(shared.engine(), memory.device, why)?;

@@ -59,9 +59,9 @@ pub fn log_geometry(shared: &Shared, bill: impl FnOnce() -> Bill) {
         level,
         0,
         format_args!(
-            "geometry: {} batch slots of {} bytes, {} batches read early, {} samples ahead; {} \
-             waves of {} chunks in {} bytes of staging; {} decoders of {per_decoder:?} bytes and \
-             {} bytes of common scratch; {} io threads; {} readers",
+            "geometry: {} batch slots of {} bytes, {} batches read early, {} samples in advance. \
+             {} waves of {} chunks in {} bytes of staging. {} decoders of {per_decoder:?} bytes \
+             and {} bytes of common scratch. {} io threads. {} readers",
             config.n_batch_slots,
             settings.slot_bytes,
             settings.early_batches(),
@@ -104,6 +104,10 @@ fn fields_of(item: Item) -> &'static str {
     }
 }
 
+/// Why there is no batch yet, if its reads have not begun.
+const PLANNED: &str = "the next batch is being planned, its metadata and shard indexes are read \
+                       (stats.meta): raise pop_timeout_ns or metadata_io_concurrency";
+
 /// Why no batch is ready.
 pub fn starved_text(state: &State, shared: &Shared) -> Why {
     let mut why = Why::new();
@@ -136,11 +140,16 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
             why,
             Starved,
             "{filling} batches are being filled, and boxes of {lending} of them wait until \
-             tensor.event is over, which no stream of ours waits for"
+             tensor.event is over, which none of wavetrain's streams waits for"
         );
         write_longest_read(&mut why, state, shared);
     } else if filling > 0 {
-        fail!(why, Starved, "reads, decodes or digests are pending for {filling} batches");
+        fail!(
+            why,
+            Starved,
+            "reads, decodes or digests are pending for {filling} batches: compare stats.io and \
+             stats.decode, or raise pop_timeout_ns"
+        );
         write_longest_read(&mut why, state, shared);
     } else if state.queue.len() < samples && state.queue.next_batch(samples as u32).is_none() {
         fail!(
@@ -150,7 +159,7 @@ pub fn starved_text(state: &State, shared: &Shared) -> Why {
             state.queue.len()
         );
     } else {
-        fail!(why, Starved, "the next batch is being planned");
+        fail!(why, Starved, "{PLANNED}");
         write_longest_read(&mut why, state, shared);
     }
     write_unattached(&mut why, state.consumers.in_stage(Stage::New));

@@ -134,7 +134,7 @@ pub fn refuse_unstable(path: &Path, is_there: bool, why: &mut Why) -> Status {
 }
 
 /// The fix for a store that changes while a batch is made.
-const UNSTABLE: &str = "its chunks are not missing data while the store comes and goes, or is \
+const UNSTABLE: &str = "its chunks are not missing data while the store is mounted, unmounted or \
                         written: reset the loader once it is still";
 
 /// A file was found, or the nearest folder above it that existed before: what is absent below it is
@@ -287,7 +287,7 @@ fn refuse_spelling(
     let document = document_path(shared.array_uri(question.array), record.document);
     let separator = char::from(found.separator);
     let shown = shown(&document);
-    let text = "not one of its files is named as its document says";
+    let text = "not one of its files has a name as its document requires";
     match (record.document, found.encoding) {
         (DocumentKind::Zarr2Array, KeyEncoding::V2) => fail!(
             why,
@@ -325,7 +325,7 @@ fn check_file(
                 kind.is_ok_and(|kind| kind != FileKind::FOLDER)
             };
             let file = { file }.find(is_file).unwrap_or(*path);
-            let text = "is no folder, and chunks must lie in it, so they are not missing data";
+            let text = "is not a folder, and chunks must lie in it, so they are not missing data";
             Err(fail!(why, Io, "{}: {text}", shown(&file)))
         }
         Err(errno) => Err(fail!(why, Io, "{}: {errno}", shown(path))),

@@ -171,7 +171,7 @@ fn take_runs(shared: &Shared, state: &mut State, array: ArraySlot, found: &mut F
 
 fn target(uri: &str, alias: &Uri, why: &mut Why) -> Result<Target, Status> {
     Target::of(uri, alias.as_str()).ok_or_else(|| {
-        let text = "what it stands for goes on in more bytes than";
+        let text = "the rest of the name that it stands for has more bytes than";
         let uri = Tail(split_level_name(uri).map_or(uri, |(uri, _)| uri), SHOWN_BYTES);
         fail!(why, Unsupported, "{uri}: {text} {ENTRY_PATH_BYTES}: name an array")
     })
@@ -197,7 +197,7 @@ fn tell_packing(lock: &Lock, uri: &str, record: &ArrayRecord, why: &Why) {
         return sink.log(Level::Warn, 0, format_args!("{why}: {text}"));
     }
     let names = Names(changes);
-    let text = "elements come out packed, as they are stored, so apply this to what comes out";
+    let text = "elements are delivered packed, as they are stored: apply this to them";
     let uri = Tail(uri, SHOWN_BYTES);
     sink.log(Level::Warn, 0, format_args!("{uri}: its attributes have {names}: {text}"));
 }

@@ -79,7 +79,7 @@ pub fn check_event(
             why,
             Unsupported,
             "the event was recorded in a stream that was being captured, so it stands for no \
-             work, or it is destroyed: {outcome}; record an event outside of captures, or give none"
+             work, or it is destroyed: {outcome}. Record an event outside of captures, or give none"
         ),
         None => fail!(
             why,

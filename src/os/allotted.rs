@@ -35,7 +35,7 @@ pub fn memory_left(os: &Os) -> Option<Left> {
             available.map(|bytes| bytes.saturating_add(swap.unwrap_or(0))),
         ),
         (
-            "CommitLimit - Committed_AS of /proc/meminfo, as vm.overcommit_memory = 2 says,",
+            "CommitLimit - Committed_AS of /proc/meminfo, because vm.overcommit_memory = 2,",
             commit_left.filter(|_| overcommit == Some(2)),
         ),
         (

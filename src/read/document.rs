@@ -68,12 +68,19 @@ pub fn read_document<'a>(
     if let Some(what) = foreign(access, uri) {
         return Err(fail!(why, NotFound, "{}: {what}", Tail(uri, SHOWN_BYTES)));
     }
+    let store = access.store();
+    let mut folder = Path::new();
+    folder.push_str(uri);
+    if store.row.has_folders && store.stat_path(&folder) == Err(Fault::Absent) {
+        let shown = Tail(uri, SHOWN_BYTES);
+        return Err(fail!(why, NotFound, "{shown}: no such file or folder: check the path"));
+    }
     let [first, second, third] = DOCUMENT_KINDS;
     let path = document_path(uri, first);
     Err(fail!(
         why,
         NotFound,
-        "{}: no such file, nor {} or {} beside it: is it a zarr array?",
+        "{}: no such file, nor {} or {} next to it: it is not a zarr array",
         shown(&path),
         second.file_name(),
         third.file_name()

@@ -32,6 +32,9 @@ const FOLDERS: [(&str, &str); 4] = [
 const ICECHUNK: &str =
     "is an icechunk repository: open it with icechunk and copy the array, as xarray.to_zarr does";
 
+const FILE: &str = "is a file, not the folder of an array: single files are read as NAME.npy or \
+                    raw:PATH?dtype=u16&shape=64,128";
+
 /// Bytes of the longest magic number.
 const MAGIC_BYTES: usize = 8;
 
@@ -49,7 +52,7 @@ pub(super) fn foreign(access: &dyn Access, uri: &str) -> Option<&'static str> {
         let is_file = store.row.has_folders || known > 0;
         return match (read, found) {
             (Ok(()), Some((_, what))) => Some(what),
-            (Ok(()), None) if is_file => Some("is a file, not the folder of an array"),
+            (Ok(()), None) if is_file => Some(FILE),
             _ => None,
         };
     }

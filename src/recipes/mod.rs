@@ -110,14 +110,14 @@ impl Misfit {
         match self {
             Misfit::Number => c"a pointer or a number is none that the recipe takes",
             Misfit::Field => {
-                c"field, axes and box do not fit together: an erase needs a box that lies in the \
+                c"field, axes and box do not fit together. An erase needs a box that lies in the \
                  field (crop first), random_erase two axes of space, an affine map 2 or 3 and \
                  steps of 1 or -1"
             }
             Misfit::Name => c"the name of a recipe has 1 to 63 bytes",
             Misfit::Crop => {
                 c"the crop is larger than the box with its padding, or padding has no pad_mode, or \
-                 the box has a step other than 1 or -1: crop less, or set the field's pad_mode"
+                 the box has a step other than 1 or -1. Crop less, or set the field's pad_mode"
             }
             Misfit::Order => {
                 c"the recipe cannot be one pass with those before it: put affine, crop and flip \

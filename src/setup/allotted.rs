@@ -128,7 +128,7 @@ impl Settings {
     fn write_threads(&self, text: &mut Text<SHORT_TEXT_BYTES>, has_others: bool) {
         let (io, decode) = (self.io_threads, self.decode_threads);
         match self.is_threadless() {
-            true => write!(text, "no threads, {decode} of yours work at a time: "),
+            true => write!(text, "no threads, {decode} of your own work at a time: "),
             false => write!(text, "io {io}, decode {decode} threads: "),
         }
         let (least, limit, ranks) = self.allotted.least();
@@ -213,7 +213,7 @@ mod tests {
                         mask, 64 online)";
         assert_eq!(text(&given, quota), expected);
         let pump = Config { thread_mode: THREADS_PUMP, ..config };
-        let expected = "no threads, 5 of yours work at a time: 5 CPUs in the mask";
+        let expected = "no threads, 5 of your own work at a time: 5 CPUs in the mask";
         assert_eq!(text(&pump, Allotted::of(5)), expected);
         let expected = "io 4, decode 6 threads: 6 CPUs on NUMA node 1 (64 in the mask, 64 online)";
         assert_eq!(text(&config, Allotted { node: 1, node_cpus: 6, ..MACHINE }), expected);

@@ -204,15 +204,16 @@ macro_rules! config_table {
     ($make:ident) => { $make! {
         // The batch.
         /// Samples in a batch.
-        samples_per_batch: u32 = 1, [1, SAMPLES_MAX] => Count "samples in a batch";
+        samples_per_batch: u32 = 1, [1, SAMPLES_MAX] => Count "samples in a batch (short: --batch)";
         /// Axes of a sample. It must be set, unless the config has a table of fields.
         sample_rank: u32 = 0, [0, RANK_MAX] => Count "axes of a sample";
         /// Extents of a sample, each at least 1.
         sample_shape: [u64; RANK_MAX] = [0; RANK_MAX]
             => Shape "extents of a sample: 64,128,128 (sets sample-rank)";
-        /// Type of its elements: F32, BF16, F16 of all real numbers; F64 of integers; a wider
-        /// integer type that loses nothing (U16 to U64 of unsigned ones, I32 and I64); of BOOL any
-        /// of these, U8, I8 or I16, as 0 or 1; the array's own type or RAW, as a copy of the bits.
+        /// Type of its elements. F32, BF16 and F16 take all real numbers; F64 takes integers.
+        /// A wider integer type takes integers if it loses nothing: U16 to U64 take unsigned ones,
+        /// I32 and I64 both. BOOL becomes any of these, U8, I8 or I16, as 0 or 1. The array's own
+        /// type, or RAW, is a copy of the bits.
         dtype: u32 = Dtype::F32 as u32 => Dtype "output element type";
         /// Bytes of an element if dtype is RAW, 1 to 16; else 0.
         dtype_bytes: u32 = 0 => Count "bytes of a raw element";
@@ -227,11 +228,11 @@ macro_rules! config_table {
         /// MiB (and decoders, if n_decode_threads is set). On a device 256 MiB + 1,056 x
         /// samples_per_batch x host_buffer_waves stand for the slots.
         max_host_memory_bytes: u64 = 0 => Bytes "cap on host bytes; 0 = derived";
-        /// Samples that push takes ahead of the batch being planned, a batch or more. 0 = derived:
-        /// two batches, 64 at least; with a chunk cache as many as fill it four times over, at most
-        /// 4,096. Their arrays are looked up ahead.
+        /// Samples that push takes before their batch is planned, a batch or more. 0 = derived: two
+        /// batches, 64 at least; with a chunk cache as many as fill it four times over, at most
+        /// 4,096. Their arrays are looked up in advance.
         lookahead_samples: u32 = 0, [0, SAMPLES_MAX]
-            => Count "samples taken ahead; 0 = two batches, 64 at least";
+            => Count "samples taken in advance; 0 = two batches, 64 at least";
         /// Batches that are filled, ready or held at a time. Chunks of later ones are read as well
         /// while reads have to be waited for. With share_name the default stands for 2 for each
         /// consumer and 1, at most 64.
@@ -252,11 +253,11 @@ macro_rules! config_table {
         // Workers and caches.
         /// Threads that wait for storage.
         n_io_threads: u32 = 16, [1, THREADS_MAX] => Count "threads that wait for storage";
-        /// Threads that decode, or, if wavetrain has none, threads of yours that work at a time. 0
-        /// = derived: the least of the affinity mask, the cgroup's CPU quota and the CPUs online,
-        /// divided by the ranks of the node if a launcher names their number; on a device less two,
-        /// for your thread and the driver's, and 1 at least; fewer if the host memory cap has no
-        /// room for their scratch.
+        /// Threads that decode, or, if wavetrain has none, the number of your threads that work at
+        /// a time. 0 = derived: the least of the affinity mask, the cgroup's CPU quota and the CPUs
+        /// online. That is divided by the ranks of the node if a launcher names their number. On a
+        /// device it is less two, for your thread and the driver's, and 1 at least. It is fewer if
+        /// the cap on CPU memory has no room for their scratch.
         n_decode_threads: u32 = 0, [0, THREADS_MAX]
             => Count "threads that decode; 0 = CPUs, on a device less two (short: --threads)";
         /// Metadata and index reads in flight.
@@ -271,9 +272,10 @@ macro_rules! config_table {
         /// Most shards that a box may touch. 0 = no limit.
         max_shards_per_sample: u32 = 0 => Count "most shards that a box touches; 0 = no limit";
         /// Bytes for decoded chunks that are cached, a part in 32 of them for tables; 0, or 65,536
-        /// or more. The chunks whose next use is farthest ahead leave first, so look far ahead.
-        /// Chunks are then decoded whole. Uncompressed chunks are cached, too, if a read of the
-        /// whole costs little beside one of what boxes need of it.
+        /// or more. The chunks whose next use is farthest away leave first, so let
+        /// lookahead_samples be large. Chunks are then decoded whole. Uncompressed chunks are
+        /// cached, too, if a read of the whole costs little more than one of the part that boxes
+        /// need.
         chunk_cache_bytes: u64 = 0 => Bytes "decoded chunks to keep";
         // Behaviour.
         /// `BACKEND_`: the place of batches.
@@ -406,17 +408,18 @@ macro_rules! config_table {
         /// and takes no memory.
         n_readers: u32 = 8, [0, READERS_MAX] => Count "calls of read_into that work at a time";
         /// n: batches lie in memory that is lent alone, n of them at a time, and n_batch_slots does
-        /// not count. 0: lent memory, n_batch_slots at a time, goes before the slots. The tool
-        /// lends nothing, and has no flag for it.
+        /// not count. 0: batches lie in lent memory first, n_batch_slots at a time, and then in the
+        /// slots. The tool lends nothing, and has no flag for it.
         lent_slots: u32 = 0, [0, 64];
         /// Places in the ring of events that wavetrain_trace copies, of 56 bytes; 0: no event is
         /// kept.
         trace_events: u32 = 0, [0, TRACE_EVENTS_MAX] => Count "events of stages that are kept";
         /// Most indices in the lists of a sample. Not built yet.
         max_indices_per_sample: u32 = 0, {unbuilt};
-        /// 1: open is OUT_OF_MEMORY, before it touches a page, for a budget beyond what is left of
-        /// the cgroup's memory limit, of MemAvailable + SwapFree, of CommitLimit if the system
-        /// keeps to it, or of RLIMIT_AS; 0: nothing is checked.
+        /// 1: open is OUT_OF_MEMORY, before it touches a page, if the budget is more than the
+        /// system allots. That is the least of the rest of the cgroup's memory limit, MemAvailable
+        /// + SwapFree, the rest of CommitLimit if the system keeps to it, and the rest of
+        /// RLIMIT_AS. 0: nothing is checked.
         check_memory: u32 = 1, [0, 1] => Switch "refuse a budget beyond what the system allots";
         /// `LOST_`: the effect of a consumer that ends without a close, closes while batches for it
         /// are left, or does not attach in time.

@@ -12,6 +12,7 @@ use crate::base::limits::{
 };
 use crate::base::math::align_up;
 use crate::base::status::{Status, Why};
+use crate::base::text::Size;
 use crate::cuda::digests::parts;
 use crate::cuda::engine::DEVICE_PAGE_BYTES;
 use crate::cuda::{RESIDENT_WAVES, Sizes};
@@ -196,11 +197,11 @@ impl Settings {
             return Err(fail!(
                 why,
                 Budget,
-                "max_gpu_memory_bytes = {cap}: this config needs at least {}: {} for batch slots, \
-                 {} for each of {RESIDENT_WAVES} resident waves and {} for what it decodes, {} to \
-                 decode with, {} for rounding: raise the cap, or lower samples_per_batch, \
-                 n_batch_slots or max_chunk_uncompressed_bytes{}",
-                floor.device_bytes(),
+                "max_gpu_memory_bytes = {cap}: this config needs at least {}. Batch slots take {}, \
+                 each of {RESIDENT_WAVES} resident waves {} and {} for its chunks, decoding {}, \
+                 rounding {}. Raise the cap, or lower samples_per_batch, n_batch_slots or \
+                 max_chunk_uncompressed_bytes{}",
+                Size(floor.device_bytes()),
                 floor.slots_bytes,
                 floor.wave_bytes,
                 floor.decoded_bytes,
@@ -276,8 +277,8 @@ impl Settings {
             return Err(fail!(
                 why,
                 Budget,
-                "max_host_memory_bytes = {cap}: this config needs at least {floor} bytes: raise \
-                 the cap"
+                "max_host_memory_bytes = {cap}: this config needs at least {}: raise the cap",
+                Size(floor)
             ));
         }
         let staged = self.more_staging(&geometry, cap - floor);

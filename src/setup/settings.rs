@@ -260,7 +260,7 @@ pub fn check_files(files: &FilesHook, why: &mut Why) -> Result<(), Status> {
     let (has_size, has_read) = (files.size.is_some(), files.read.is_some());
     refuse(has_size != has_read, "files: size and read must be set together", why)?;
     let lacks_read = files.read_async.is_some() && !has_read;
-    refuse(lacks_read, "files: read_async needs size and read beside it", why)
+    refuse(lacks_read, "files: read_async needs size and read, too", why)
 }
 
 /// Refuses what is not built by the name of the field, and of the choice if it has several.

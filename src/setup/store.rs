@@ -29,10 +29,10 @@ pub(super) fn check_store(config: &Config, why: &mut Why) -> Result<(), Status> 
     ];
     let has_numbers = [store.merge_gap_bytes, store.merge_bytes_max, u64::from(store.reads_max)];
     let has_any = has_functions.contains(&true) || has_numbers.iter().any(|number| *number > 0);
-    let text = "store: its members need files.size and files.read beside them";
+    let text = "store: its members need files.size and files.read, too";
     refuse(has_any && config.files.size.is_none(), text, why)?;
     let (one, later) = (store.read_version.is_some(), store.read_version_async.is_some());
-    refuse(later && !one, "store: read_version_async needs read_version beside it", why)?;
+    refuse(later && !one, "store: read_version_async needs read_version, too", why)?;
     let text = "store: with read_version, read_async of files may bring another version: set \
                 read_version_async in its place";
     refuse(one && !later && config.files.read_async.is_some(), text, why)?;

@@ -19,7 +19,7 @@ pub fn array(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>>
     let name = look.uri.strip_prefix(HOOK_PREFIX)?;
     let shown = Tail(look.uri, SHOWN_BYTES);
     if !look.asked.is_there() {
-        let way = "only config.source has such arrays, and it is not set";
+        let way = "only config.source has such arrays, and it is not set: set it";
         return Some(Err(fail!(why, Invalid, "{shown}: {way}")));
     }
     let mut path = Path::new();
@@ -53,7 +53,7 @@ pub fn record_from_info(
         _ => given == 0 || given == bytes,
     };
     if !is_right || info.reserved != 0 || info.rank as usize > RANK_MAX {
-        let text = "rank, dtype_bytes or reserved is not what the header says";
+        let text = "rank, dtype_bytes or reserved is not what the header allows";
         return Err(fail!(why, Decode, "{shown}: source.describe: {text}"));
     }
     let dtype_bytes = if dtype == Dtype::Raw { given } else { bytes };

@@ -88,7 +88,7 @@ pub fn refuse_group(
                 }
                 Err(_) => {
                     refusal = GroupRefusal::new(kind);
-                    refusal.note = " (what its attributes say of them is not understood)";
+                    refusal.note = " (its attributes about them are not understood)";
                 }
             }
         }

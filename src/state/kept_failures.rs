@@ -43,7 +43,11 @@ impl State {
         let found = self.kept_failures.iter().find(|failure| failure.slot == slot);
         found.copied().unwrap_or_else(|| {
             let mut why = Why::new();
-            let status = fail!(why, Decode, "it failed in a batch before");
+            let status = fail!(
+                why,
+                Decode,
+                "the chunk failed in an earlier batch, whose error has the reason"
+            );
             KeptFailure { slot, status, why }
         })
     }

@@ -70,6 +70,7 @@ fn copy_the_tree() -> PathBuf {
         "SECURITY.md",
         "benches", // the manifest names them
         "docs",
+        "examples",
         "include",
         "kernels",
         "python",

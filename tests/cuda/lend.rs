@@ -226,7 +226,7 @@ fn an_event_that_fails_ends_the_stream_until_reset() {
         loader.flush().unwrap();
         let (status, text) = loader.try_pop(PATIENCE_NS).unwrap_err();
         assert_eq!(status, Status::Cuda);
-        let says = "box 1: tensor.event: cuEventQuery says CUDA_ERROR_INVALID_HANDLE (400)";
+        let says = "box 1: tensor.event: cuEventQuery returned CUDA_ERROR_INVALID_HANDLE (400)";
         assert!(text.contains(says), "{text}");
         simulator.fail_none();
         assert_eq!(loader.try_pop(0).unwrap_err().0, Status::Cuda);

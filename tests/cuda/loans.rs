@@ -181,7 +181,7 @@ fn what_is_no_memory_of_the_device_is_refused() {
         let (status, said) = loader.lend(data, bytes, None, 0).unwrap_err();
         assert!(status == Status::Invalid && said.contains(text), "{said}");
     };
-    let of_host = "is no memory of a device, where batches are made: lend that of device 0";
+    let of_host = "is not memory of a device, where batches are made: lend that of device 0";
     refused(host.as_mut_ptr().expose_provenance() as u64, BATCH_BYTES, of_host);
     refused(pinned.as_ptr().expose_provenance() as u64, BATCH_BYTES, of_host);
     refused(place.0 + GUARD_BYTES + 256, BATCH_BYTES, of_host);

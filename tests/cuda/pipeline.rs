@@ -724,7 +724,7 @@ fn auto_takes_the_host_where_no_device_will_do_and_says_why() {
         assert!(reason.starts_with(begin) && reason.len() > 100, "{reason}");
     }
     let cases = [
-        (c"cuDeviceGetCount", 3, "cuDeviceGetCount says"),
+        (c"cuDeviceGetCount", 3, "cuDeviceGetCount returned"),
         (c"cuDevicePrimaryCtxRetain", 46, "no context to be had"),
         (c"cuModuleLoadDataEx", 222, "refuses the kernels"),
         (c"cuLaunchKernel", 700, "cuLaunchKernel says"),

@@ -344,7 +344,7 @@ fn a_quota_of_two_cpus_starts_two_threads_that_decode_and_the_stats_and_the_log_
         let config = Config { thread_mode: THREADS_PUMP, ..self::config() };
         let loader = Loader::open_on(&COUNTED, &config).unwrap();
         let placement = text(&loader.stats().unwrap().placement_text);
-        assert!(placement.starts_with("no threads, 1 of yours work at a time: "), "{placement}");
+        assert!(placement.starts_with("no threads, 1 of your own work at a time: "), "{placement}");
         assert_eq!(STARTED.take(), 0);
     });
     // An owner decodes for all ranks.

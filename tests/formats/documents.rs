@@ -46,7 +46,7 @@ fn where_there_is_no_document_the_text_names_all_that_were_looked_for() {
     let (status, text) = failure_of(&scratch);
     assert_eq!(status, Status::NotFound);
     let says =
-        "ARRAY/zarr.json: no such file, nor .zarray or .zgroup beside it: is it a zarr array?";
+        "ARRAY/zarr.json: no such file, nor .zarray or .zgroup next to it: it is not a zarr array";
     assert!(text.contains(says), "{text}");
 }
 

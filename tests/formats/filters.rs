@@ -238,7 +238,7 @@ fn what_is_no_zarr_array_is_called_what_it_is() {
         ("precomputed", "info", "is a neuroglancer precomputed folder"),
         ("icechunk", "refs/branch.main/ref.json", "is an icechunk repository"),
         ("icechunk2", "repo", "is an icechunk repository"),
-        ("other", "data", "no such file, nor .zarray or .zgroup beside it"),
+        ("other", "data", "no such file, nor .zarray or .zgroup next to it"),
     ] {
         let path = scratch.path(name).join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -132,7 +132,7 @@ fn what_a_group_does_not_have_is_refused_by_name() {
         (format!("{image}#levels=1"), Status::Invalid, "'#levels=1' is not understood"),
         (format!("{image}#"), Status::Invalid, "'#' is not understood"),
         (format!("{image}/s0#level=0"), Status::Invalid, "is an array: leave out"),
-        (format!("{plain}#level=0"), Status::NotFound, "is no image with levels"),
+        (format!("{plain}#level=0"), Status::NotFound, "is not an image with levels"),
         (format!("{image}x#level=0"), Status::NotFound, "no such file"),
         (format!("{}#level=0", scratch.uri("none")), Status::NotFound, "no such file"),
     ] {

@@ -69,7 +69,7 @@ fn arrays_of_xarray_come_out_packed_and_a_line_says_so_where_xarray_reads_other_
                     line.starts_with(&format!("{}: its attributes have ", store.uri)),
                     "{line}"
                 );
-                assert!(line.contains("come out packed, as they are stored"), "{line}");
+                assert!(line.contains("are delivered packed, as they are stored"), "{line}");
                 let named = attributes.iter().filter(|name| **name != "missing_value");
                 assert!({ named }.all(|name| line.contains(name)), "{line}");
             }

@@ -242,8 +242,8 @@ fn what_is_no_such_folder_is_called_what_it_is() {
     scalar[at..at + 5].copy_from_slice(b"()   ");
     fs::write(scratch.path("scalars/0.npy"), scalar).unwrap();
     for (name, status, text) in [
-        ("none", Status::NotFound, "is it a zarr array?"),
-        ("empty", Status::NotFound, "is it a zarr array?"),
+        ("none", Status::NotFound, "no such file or folder"),
+        ("empty", Status::NotFound, "it is not a zarr array"),
         ("none/x_*.npy", Status::NotFound, "its folder: no such file"),
         ("empty/x_*.npy", Status::NotFound, "there is no such file"),
         ("two", Status::Invalid, "other_*.npy and part_*.npy: name one of them"),

@@ -186,7 +186,7 @@ fn what_the_array_refuses_fails_the_sample_by_name_of_the_field() {
     let outside = Part { step: &[2, 1], ..part(plane, &[1 << 20, 0], &[(1 << 20) + 12, 8]) };
     let float = Part { field: 2, ..part(plane, &[0, 0], &[1, 4]) };
     for (parts, status, text) in [
-        (outside, Status::Invalid, "in steps of more than one element it must lie inside"),
+        (outside, Status::Invalid, "steps of more than one element must stay inside"),
         (float, Status::Dtype, "field mask: no cast from u16 (2 bytes) to u8"),
     ] {
         let loader = drive::open(&config());
@@ -255,7 +255,7 @@ fn parts_and_memory_need_a_config_that_says_so() {
     };
     for (part, text) in [
         (small, "box extents [6, 5] are a part of sample_shape [6, 8]: set max_boxes_per_sample"),
-        (fed, "memory and values need a table of them: set max_boxes_per_sample"),
+        (fed, "a box of memory or a value needs fields, or max_boxes_per_sample >= 1"),
     ] {
         let (_, result) = loader.push_samples(&[Sample { parts: &[part], tag: 0 }], 0);
         let failure = result.expect_err(text);
@@ -292,7 +292,7 @@ fn a_box_of_one_element_goes_to_any_place_of_a_field() {
     let plain = Config { thread_mode: THREADS_PUMP, ..drive::config(Dtype::F32, &[6, 8], 1) };
     let small = Request { uri: plane, begin: &[0, 0], end: &[6, 5], tag: 0 };
     let text = drive::open(&plain).push(&[small], 0).unwrap_err().text;
-    assert!(text.as_str().ends_with("where a part is meant, set max_boxes_per_sample"), "{text}");
+    assert!(text.as_str().ends_with("to give a part, set max_boxes_per_sample"), "{text}");
 }
 
 /// Arrays of every source, more of them in a sample than are known at a time.

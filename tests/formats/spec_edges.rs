@@ -217,7 +217,7 @@ fn names_attributes_and_consolidated_metadata_say_nothing_about_the_data() {
         assert!(info_of(&changed("\"attributes\":{}", member)).is_ok(), "{member}");
     }
     for member in [r#""shiny":null"#, r#""shiny":{"must_understand":true}"#, r#""Shape":[1]"#] {
-        let says = "is not known and must be understood";
+        let says = "is not known, and \"must_understand\" is not false: remove it";
         refused(&changed("\"attributes\":{}", member), Status::Unsupported, says);
     }
 }

@@ -6,4 +6,5 @@ mod gpu_run;
 mod pages;
 mod ptx;
 mod style;
+mod texts;
 mod words;

@@ -242,6 +242,21 @@ fn the_page_on_formats_names_every_codec_that_is_read() {
 }
 
 #[test]
+fn texts_of_troubleshooting_are_those_of_the_sources() {
+    let page = text_of("docs/troubleshooting.md");
+    let texts = |folder, ending, texts: fn(&str) -> Vec<String>| -> String {
+        let files = crate::style::files(&[folder], &[ending]);
+        files.iter().flat_map(|(_, text)| texts(text)).collect::<Vec<_>>().join("\n")
+    };
+    let rust = texts("src", "rs", crate::texts::of_rust);
+    let sources = rust + &texts("python/wavetrain", "py", crate::texts::of_python);
+    for (status, least) in [("STARVED", 4), ("INVALID", 5), ("NOT_FOUND", 4), ("UNSUPPORTED", 3)] {
+        let section = page.split_once(&format!("### {status}\n")).unwrap().1;
+        assert_texts_of(section.split_once("\n### ").unwrap().0, least, &sources);
+    }
+}
+
+#[test]
 fn every_status_has_causes_and_fixes() {
     let page = text_of("docs/troubleshooting.md");
     let errors = wavetrain::base::status::ALL.into_iter().map(|status| status.name());

@@ -45,7 +45,7 @@ fn walk(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
     }
 }
 
-fn files(folders: &[&str], endings: &[&str]) -> Vec<(String, String)> {
+pub fn files(folders: &[&str], endings: &[&str]) -> Vec<(String, String)> {
     let mut paths = Vec::new();
     folders.iter().for_each(|folder| walk(&root().join(folder), endings, &mut paths));
     paths.sort();

@@ -1,10 +1,12 @@
 //! The rules of CONTRIBUTING.md for sentences, as far as a machine can check them: over README.md,
-//! CONTRIBUTING.md, SECURITY.md, the pages of docs/, python/README.md, and the comments of those
-//! headers that keep them. Headings, code, the heads of tables and texts that a table quotes from
-//! the library are exempt.
+//! CONTRIBUTING.md, SECURITY.md, the pages of docs/, python/README.md, the headers, the Python
+//! package, and the help, error and log texts of the library and the tool. Headings, code, the
+//! heads of tables and texts that a table quotes from the library are exempt.
 
 use crate::common::header::root;
 use crate::common::pages::pages;
+use crate::style::files;
+use crate::texts::{of_header, of_python, of_rust};
 
 /// Words of a sentence at most.
 const WORDS_MAX: usize = 30;
@@ -31,7 +33,7 @@ const WORDS: [(&str, &str); 17] = [
     ("less samples", "fewer samples"),
 ];
 /// Places in which a word of the list is the term of a field, or quoted.
-const TERMS: [&str; 1] = ["bill of materials"];
+const TERMS: [&str; 3] = ["bill of materials", "there is no", "is no longer"];
 
 /// The sentences of a page, without marks: paragraphs, items of lists, cells of tables.
 fn sentences(text: &str) -> Vec<String> {
@@ -157,53 +159,73 @@ fn sentences_of_the_documents_are_plain() {
     assert!(found.is_empty(), "{} faults\n{}", found.len(), found.join("\n"));
 }
 
-/// Headers whose comments keep the rules. Those of the others do not yet.
-const HEADERS: [&str; 4] =
-    ["wavetrain_exceptions.hpp", "wavetrain_node.h", "wavetrain_recipes.h", "wavetrain_tiles.h"];
-
-/// The paragraphs of comments, without the code in them. A comment that begins with a small letter
-/// is a fragment beside a member.
-fn comments(text: &str) -> Vec<String> {
-    let comments = text.split("/*").skip(1).filter_map(|rest| Some(rest.split_once("*/")?.0));
-    let mut found = Vec::new();
-    for comment in comments.filter(|comment| !comment.trim().starts_with(char::is_lowercase)) {
-        let mut lines: Vec<&str> = Vec::new();
-        for line in comment.lines().chain([""]) {
-            let line = line.trim_start().trim_start_matches('*');
-            if line.trim().is_empty() || line.starts_with("    ") {
-                found.extend((!lines.is_empty()).then(|| lines.join(" ")));
-                lines.clear();
-            } else {
-                lines.push(line.trim());
-            }
-        }
+/// The faults of a source's sentence: one that begins with a small letter is a fragment next to
+/// code, or a part of a text, and may begin with any word.
+fn faults_of_source(sentence: &str) -> Vec<String> {
+    let mut found = faults(&plain(&sentence.replace("what()", "code")));
+    if sentence.trim_start_matches(|c: char| !c.is_alphabetic()).starts_with(char::is_lowercase) {
+        found.retain(|fault| !fault.starts_with("begins"));
     }
     found
 }
 
-#[test]
-fn sentences_of_headers_are_plain() {
+/// Refuses texts of the sources of a folder; tests among them are passed over.
+fn refuse(folder: &str, endings: &[&str], texts: fn(&str) -> Vec<String>) {
     let mut found = Vec::new();
-    for name in HEADERS {
-        let text = std::fs::read_to_string(root().join("include").join(name)).unwrap();
-        for sentence in comments(&text).iter().flat_map(|paragraph| split(paragraph)) {
-            let sentence = sentence.replace("what()", "code");
-            found.extend(
-                faults(&sentence).iter().map(|fault| format!("{name}: {fault}:{sentence}")),
-            );
+    for (name, text) in files(&[folder], endings) {
+        if name.ends_with("tests.rs") {
+            continue;
+        }
+        for sentence in texts(&text).iter().flat_map(|paragraph| split(paragraph)) {
+            for fault in faults_of_source(&sentence) {
+                found.push(format!("{name}: {fault}:{sentence}"));
+            }
         }
     }
     assert!(found.is_empty(), "{} faults\n{}", found.len(), found.join("\n"));
 }
 
 #[test]
+fn sentences_of_headers_are_plain() {
+    refuse("include", &["h", "hpp"], of_header);
+}
+
+#[test]
+fn sentences_of_the_python_package_are_plain() {
+    refuse("python/wavetrain", &["py"], of_python);
+}
+
+#[test]
+fn sentences_of_help_and_errors_are_plain() {
+    refuse("src", &["rs"], of_rust);
+}
+
+#[test]
 fn sentences_that_are_not_plain_are_found() {
     let long = format!("{}end.", "word ".repeat(WORDS_MAX));
-    for bad in ["Of zarr, filters are undone.", "A batch tells it.", "(Who drops it?)", &long] {
-        assert_eq!(faults(bad).len(), 1, "{bad}");
+    let is_found = |sentence: &str, fault: &str| {
+        assert!(faults(sentence).iter().any(|found| found.starts_with(fault)), "{sentence}");
+    };
+    is_found(&long, &format!("{} words", WORDS_MAX + 1));
+    for word in OPENINGS {
+        is_found(&format!("({word} filters are undone)."), &format!("begins with {word:?}"));
     }
+    for (word, _) in WORDS {
+        is_found(&format!("It {word} so."), &format!("has {word:?}"));
+    }
+    assert!(faults("There is no bill of materials.").is_empty());
+    assert!(faults(&long["word ".len()..]).is_empty());
     let page = "# What is it?\n\n<!-- behind -->\n| what | who |\n|---|---|\n| a | behind `b` |\n\
                 - one. Two [three](four).\n```sh\nbehind\n```\nFive\nsix. Seven..\n";
     let expected = ["a", "behind code", "one.", "Two three.", "Five six.", "Seven.."];
     assert_eq!(sentences(page).iter().map(|text| text.trim()).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_fragment_may_open_with_any_word_and_nothing_else() {
+    assert!(faults_of_source("of a well, if the store has it").is_empty());
+    assert!(faults_of_source("() where all are 1").is_empty());
+    assert_eq!(faults_of_source("Of a well, if the store has it.").len(), 1);
+    assert_eq!(faults_of_source("of a well, if the store says it").len(), 1);
+    assert!(faults_of_source("A word of code: `behind`.").is_empty());
 }

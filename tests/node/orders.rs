@@ -294,7 +294,7 @@ fn the_limit_of_a_run_is_named_by_the_owner_and_by_its_consumer() {
     let nap = |ms| thread::sleep(Duration::from_millis(ms));
     for (push_ms, take_ms, of_owner, of_consumer) in [
         (20, 0, "push: samples are missing", "owner: its batches are missing for"),
-        (0, 20, "consumers: none has a batch ahead", "caller: pops wait for"),
+        (0, 20, "consumers: none has a batch in wait", "caller: pops wait for"),
     ] {
         let (cube, owner, [consumer]) = opened::<1>(&format!("limit{push_ms}"), SHARE_ROUND);
         thread::scope(|scope| {

@@ -170,7 +170,7 @@ def test_a_shape_has_1_to_16_axes_of_1_or_more():
         ((True,), "sample_shape[0]"),
         ("48", "sample_shape[0]"),
         ((1,) * 17, "the number of axes of sample_shape"),
-        ((), "the number of axes of sample_shape"),
+        ((), "sample_shape is missing: give an item for each axis"),
         (itertools.repeat(1), "the number of axes of sample_shape"),
         (5, "sample_shape"),
         (None, "sample_shape"),

@@ -36,7 +36,7 @@ def test_a_box_is_refused_by_the_name_of_what_is_wrong():
         ("aabb axis 0: slice start is required (got slice(None, 3, -1))", [slice(None, 3, -1)], {}),
         ("aabb axis 0: slice step must not be 0", [slice(0, 4, 0)], {}),
         ("aabb axis 0: slice step must be a whole", [slice(0, 4, 1.5)], {}),
-        ("aabb axis 0: slice(0, 4, -1) goes down", [slice(0, 4, -1)], {}),
+        ("aabb axis 0: slice(0, 4, -1) counts down", [slice(0, 4, -1)], {}),
         ("aabb axis 0 start must be <=", [slice(2**63 - 1, 4, -1)], {}),
         ("field must be", pairs, {"field": None}),
         ("field must be <= 7", pairs, {"field": 8}),
@@ -45,7 +45,7 @@ def test_a_box_is_refused_by_the_name_of_what_is_wrong():
         ("step[0] must not be 0", pairs, {"step": (0, 1)}),
         ("step must have an item per axis of aabb, 2", pairs, {"step": (2,)}),
         ("step must have an item per axis of aabb, 2", pairs, {"step": (2, 2, 2)}),
-        ("step[0] is given beside the step of a slice", [slice(0, 4, 2)], {"step": (2,)}),
+        ("step[0] is given, and also the step of a slice", [slice(0, 4, 2)], {"step": (2,)}),
         ("axes[0] must be >= 0", pairs, {"axes": (-1, 0)}),
         ("axes[0] must be <= 15", pairs, {"axes": (16, 0)}),
         ("axes[0] must be a whole", pairs, {"axes": "01"}),
@@ -107,7 +107,7 @@ def test_a_field_and_a_table_are_refused_by_the_name_of_what_is_wrong():
         ("fields[1] must be a wavetrain.Field", [IMAGE, "mask"]),
         ("fields[1] must have a name of its own (got 'image')", [IMAGE, IMAGE]),
         ("the number of fields must be <= 8", [Field(f"f{n}") for n in range(9)]),
-        ("the number of axes of sample_shape", []),
+        ("sample_shape is missing", []),
     ):
         refused(name, wavetrain.Config, samples_per_batch=1, fields=given)
     for name, value in (

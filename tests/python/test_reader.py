@@ -213,13 +213,13 @@ def test_what_is_wrong_is_raised(reader, cube, tmp_path):
         opened.read(tmp_path / "none.zarr", [(0, 1)])
     with pytest.raises(wavetrain.RankMismatch):
         opened.read(cube, numpy.s_[0:1, 0:1])
-    with pytest.raises(wavetrain.InvalidArgument, match="outside"):
+    with pytest.raises(wavetrain.InvalidArgument, match="exceeds the array"):
         opened.read(cube, numpy.s_[0:1, 0:1, 60:65])
     with pytest.raises(TypeError, match=r"uri must be a str, a path or a zarr\.Array"):
         opened.read(numpy.zeros(3), numpy.s_[0:1])
     with pytest.raises(TypeError, match="out must be one that may be written"):
         opened.read(cube, numpy.s_[0:1, 0:1, 0:1], b"ab")
-    with pytest.raises(TypeError, match="config is given, and beside it dtype"):
+    with pytest.raises(TypeError, match="config is given, and also dtype"):
         Reader(opened.config, dtype="f32")
     opened.close()
     opened.close()

@@ -469,7 +469,7 @@ def test_a_data_set_without_samples_needs_a_config_and_gives_no_batch(loader, wo
     fields = [Field("a", (3, 5), "u8")]
     settings = wavetrain.Config(samples_per_batch=1, fields=fields)
     for dataset in (Given(image(0), 0), [], numpy.zeros((0, 3, 5), "u1")):
-        with pytest.raises(ValueError, match="config must be given: there is no sample to tell"):
+        with pytest.raises(ValueError, match="config must be given: there is no sample to take"):
             loader(dataset, num_workers=workers)
         assert [*loader(dataset, None, config=settings, num_workers=workers)] == []
 

@@ -56,6 +56,7 @@ pub const DAY: &str = "1700000000";
 /// other machines may have to be fetched.
 fn dist(mut script: Command, folder: &Path) -> Command {
     script.arg(folder).env("SOURCE_DATE_EPOCH", DAY);
+    script.env("PROJECT_URL", "https://example.org/wavetrain/");
     script
 }
 
@@ -144,6 +145,12 @@ fn the_binary_package_has_what_its_description_says() {
         "share/doc/wavetrain/docs/figures/store_to_batch.svg",
         "share/doc/wavetrain/docs/reference/settings.md",
         "share/doc/wavetrain/SECURITY.md",
+        "share/doc/wavetrain/examples/hello.c",
+        "share/doc/wavetrain/examples/train_torch.py",
+        "share/man/man1/wavetrain.1",
+        "share/bash-completion/completions/wavetrain",
+        "share/zsh/site-functions/_wavetrain",
+        "share/fish/vendor_completions.d/wavetrain.fish",
         "share/doc/wavetrain/symbols.txt",
         "share/doc/wavetrain/wavetrain.spdx.json",
         "share/licenses/wavetrain/LICENSE",

@@ -51,6 +51,20 @@ fn the_wheel_has_what_its_description_says() {
             wanted.insert(format!("wavetrain/{source}"));
         }
     }
+    let share = format!("wavetrain-{}.data/data/share", version());
+    for name in [
+        "man/man1/wavetrain.1",
+        "bash-completion/completions/wavetrain",
+        "zsh/site-functions/_wavetrain",
+        "fish/vendor_completions.d/wavetrain.fish",
+    ] {
+        wanted.insert(format!("{share}/{name}"));
+    }
+    for example in names(&header::root().join("examples")) {
+        if example.ends_with(".py") {
+            wanted.insert(format!("{share}/doc/wavetrain/examples/{example}"));
+        }
+    }
     let described = ["METADATA", "WHEEL", "RECORD", "sboms/wavetrain.spdx.json"];
     for name in described.into_iter().chain(["licenses/LICENSE", "licenses/LICENSES.txt"]) {
         wanted.insert(format!("{}/{name}", info()));
@@ -66,6 +80,9 @@ fn the_wheel_has_what_its_description_says() {
         "License-Expression: MIT AND BSD-3-Clause AND Apache-2.0 WITH LLVM-exception",
         "License-File: LICENSE",
         "License-File: LICENSES.txt",
+        "Project-URL: Repository, https://example.org/wavetrain",
+        "Project-URL: Documentation, https://example.org/wavetrain/tree/main/docs",
+        "Project-URL: Issues, https://example.org/wavetrain/issues",
     ] {
         assert!(metadata.lines().any(|found| found == line), "{line}: {metadata}");
     }

@@ -254,7 +254,7 @@ fn staging_is_raised_to_what_the_maps_of_the_boxes_read() {
         (["--max-resample-bytes", "2000000"], "2000000"),
         (["--max-chunk-uncompressed-bytes", "1MiB"], "1048576"),
     ] {
-        let text = format!("max_resample_bytes = {most}: raise it, or scale less");
+        let text = format!("--max-resample-bytes={most}: raise it, or scale less");
         refused(&folder, &[&crop("16")[..], &cap].concat(), &text);
     }
 }
@@ -270,7 +270,7 @@ fn what_is_wrong_with_a_map_is_reported_with_its_place_and_the_way_out() {
         affine
     };
     for (affine, text) in [
-        (json!([]), "augment.json: affine: affine is no JSON object"),
+        (json!([]), "augment.json: affine: affine is not a JSON object"),
         (with("border", json!(1)), "unknown key 'border': affine has matrix, axes, filter, level"),
         (json!({}), "affine: no list 'matrix': give a row for each axis that is mapped"),
         (json!({"matrix": []}), "affine: 'matrix' has 0 rows: give 1 to 3, by mapped axis"),
@@ -280,7 +280,7 @@ fn what_is_wrong_with_a_map_is_reported_with_its_place_and_the_way_out() {
         (with("axes", json!([1])), "'axes' has no 2 whole numbers: give one by row of matrix"),
         (with("axes", json!([1, -2])), "'axes' has no 2 whole numbers"),
         (with("filter", json!("cubic")), "'filter' is \"cubic\": give linear or nearest"),
-        (with("level", json!(-1)), "'level' is no level: give a whole number, or leave it out"),
+        (with("level", json!(-1)), "'level' is not a level: give a whole number, or leave it out"),
         (with("units", json!(1)), "'units' is neither true nor false"),
         // The library knows the array.
         (with("axes", json!([1, 3])), "affine: axes[1] = 3 of 3: each must be an axis of the box"),
@@ -319,23 +319,23 @@ fn what_is_wrong_with_a_file_is_reported_with_its_place_and_the_way_out() {
     prepare(&folder, case);
     let erased = |erased: Value| json!({"erase": [{"begin": [0, 0, 0], "end": [1, 1, 1]}, erased]});
     for (file, text) in [
-        (json!([]), "an augment is no JSON object"),
+        (json!([]), "an augment is not a JSON object"),
         (json!({"scales": 1}), "unknown key 'scales': an augment has scale, bias, channel_axis"),
-        (json!({"scale": "1"}), "'scale' is no number: \"1\""),
-        (json!({"bias": [1, null]}), "'bias' is no number: null"),
+        (json!({"scale": "1"}), "'scale' is not a number: \"1\""),
+        (json!({"bias": [1, null]}), "'bias' is not a number: null"),
         (json!({"bias": 4e38}), "'bias' has 4e38: at most 3.4028235e38 fits a float"),
         (
             json!({"scale": [1, 2, 3], "bias": [1, 2]}),
             "scale, bias and values have 3 and 2 numbers: give one, or one for each channel",
         ),
-        (json!({"channel_axis": -1}), "'channel_axis' is no axis: give a whole number"),
-        (json!({"noise": 0.5}), "noise is no JSON object"),
+        (json!({"channel_axis": -1}), "'channel_axis' is not an axis: give a whole number"),
+        (json!({"noise": 0.5}), "noise is not a JSON object"),
         (json!({"noise": {"key": 1}}), "noise has no 'sigma': give its standard deviation"),
-        (json!({"noise": {"sigma": 1, "key": -1}}), "'noise.key' is no whole number of 64 bits"),
+        (json!({"noise": {"sigma": 1, "key": -1}}), "'noise.key' is not a whole number of 64 bits"),
         (json!({"noise": {"sigma": 1, "seed": 1}}), "unknown key 'seed': noise has sigma, key"),
-        (json!({"clamp": [1]}), "'clamp' is no pair: give [least, largest], null for no limit"),
+        (json!({"clamp": [1]}), "'clamp' is not a pair: give [least, largest], null for no limit"),
         (json!({"pad_goes_through": 1}), "'pad_goes_through' is neither true nor false"),
-        (json!({"erase": {}}), "'erase' is no list: give [{\"begin\": ..}]"),
+        (json!({"erase": {}}), "'erase' is not a list: give [{\"begin\": ..}]"),
         (erased(json!({"begin": [0]})), "erase[1]: no list 'end': give a whole number by axis"),
         (erased(json!({"begin": [0], "end": [1, 1]})), "erase[1]: begin has 1 axes and end 2"),
         (
@@ -369,7 +369,10 @@ fn what_is_wrong_with_a_file_is_reported_with_its_place_and_the_way_out() {
     for (file, text) in [
         (json!({"scale": 1}), "no field 'scale': with --fields members are of plain, image, label"),
         (json!({"image": {"scale": []}, "mask": {}}), "no field 'mask'"),
-        (json!({"image": {"bias": true}}), "augment.json: field image: 'bias' is no number: true"),
+        (
+            json!({"image": {"bias": true}}),
+            "augment.json: field image: 'bias' is not a number: true",
+        ),
         (json!({"label": {"bias": 1}}), "field label: augment: its elements are i64"),
     ] {
         fs::write(folder.join("augment.json"), file.to_string()).unwrap();

@@ -597,7 +597,7 @@ fn a_cap_that_is_too_small_is_not_raised_behind_the_users_back() {
     meta["codecs"].as_array_mut().unwrap().push(json!({"name": "crc32c"}));
     fs::write(&document, meta.to_string()).unwrap();
     let capped = [&command[..], &["--max-chunk-uncompressed-bytes", "16"]].concat();
-    assert!(bad(1, &capped).1.contains("max_chunk_uncompressed_bytes"));
+    assert!(bad(1, &capped).1.contains("--max-chunk-uncompressed-bytes=16"));
 }
 
 #[test]
@@ -835,8 +835,8 @@ fn the_tool_takes_device_0_where_none_is_named() {
     assert_eq!(figures["backend"], "cuda: auto, Simulated GPU 0");
     // The context that is current, of which a program of its own has none.
     let (_, error) = bad(1, &with(&[&bench[..], &["--device", "-1"]].concat(), &flags));
-    assert!(error.contains("device = -1, but this thread has no current context"), "{error}");
-    assert!(error.contains("set device = 0"), "{error}");
+    assert!(error.contains("--device=-1, but this thread has no current context"), "{error}");
+    assert!(error.contains("set --device=0"), "{error}");
 }
 
 #[test]
@@ -867,6 +867,6 @@ fn a_driver_that_is_missing_or_refuses_is_named_with_the_way_out() {
     let nowhere = [&crop[..], &["--cuda-driver", "/nowhere/libcuda.so.1"]].concat();
     let (_, error) = bad(1, &nowhere);
     assert!(error.contains("/nowhere/libcuda.so.1 cannot be loaded"), "{error}");
-    assert!(error.contains("or set backend = host"), "{error}");
+    assert!(error.contains("or set --backend=host"), "{error}");
     assert!(!out.exists());
 }

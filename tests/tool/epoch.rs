@@ -234,7 +234,7 @@ fn what_a_chunk_shuffle_cannot_do_is_refused_by_name() {
     );
     refused(2, &[&uri, &uri, "--box", "4,16,16"], "named twice");
     refused(2, &[&uri, "--box", "4,16,16", "--drop-last"], "an epoch here has all its boxes");
-    refused(1, &[&uri, "--box", "4,16,16", "--batch", "0", "--dry"], "samples_per_batch = 0");
+    refused(1, &[&uri, "--box", "4,16,16", "--batch", "0", "--dry"], "--samples-per-batch=0");
     refused(2, &[&uri, "--box", "9,9,9", "--margin", "1,1,1", "--pad-mode", "none"], "stick out");
     refused(2, &[&uri, "--box", "4,16,16", "--colour", "red"], "unknown flag '--colour'");
 }

@@ -264,7 +264,7 @@ fn a_bench_of_fields_names_what_is_wrong_and_the_way_out() {
         String::from_utf8(output.stderr.clone()).unwrap()
     };
     for (more, code, text) in [
-        (&["--sample-shape", "4"][..], 1, "INVALID: sample_rank is set, and so is fields"),
+        (&["--sample-shape", "4"][..], 1, "INVALID: --sample-rank is set, and so is fields"),
         (&["--out-dir", "out"], 2, "unknown flag '--out-dir': wavetrain bench --help lists them"),
         (&["--max-host-memory-bytes", "1k"], 1, "raise"),
         (&["--fields", "other.json"], 1, "other.json: No such file"),

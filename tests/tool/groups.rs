@@ -153,7 +153,7 @@ fn a_level_that_the_metadata_names_and_that_is_absent_is_a_failure_with_its_reas
         let arguments = [&[uri.as_str()], more].concat();
         assert_eq!(status(&arguments), Some(1));
         let (out, error) = inspect(&arguments);
-        let reason = format!("{uri}/s1: NOT_FOUND: {uri}/s1/zarr.json: no such file");
+        let reason = format!("{uri}/s1: NOT_FOUND: {uri}/s1: no such file or folder");
         assert!(error.contains(&reason), "{error}");
         assert!(out.contains("NOT_FOUND"), "{out}");
     }

@@ -14,6 +14,7 @@ mod groups;
 mod memory;
 mod pages;
 mod shared;
+mod shell;
 mod simulated;
 mod statistics;
 mod streams;

@@ -46,8 +46,8 @@ def world(env: Mapping[str, str] | None = None) -> World:
 
     env: variables in the place of os.environ.
 
-    RuntimeError, with the variable to set, if a launcher has set half of it, or no number; and in a
-    script of a job of several tasks that srun did not start.
+    RuntimeError, with the variable to set, if a launcher has set half of it, or no number. So it is
+    in a script of a job of several tasks that srun did not start.
 
     >>> world({"RANK": "3", "WORLD_SIZE": "4", "SLURM_PROCID": "0", "SLURM_NTASKS": "2"})[:2]
     (3, 4)

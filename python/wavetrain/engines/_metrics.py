@@ -92,9 +92,9 @@ def metrics(loader: Any, sink: Any, every_s: float = 5.0) -> Metrics:
         with wavetrain.engines.metrics(loader, "prometheus"): ..
 
     loader: a DataLoader, Pipeline or Reader, whose `stats().as_metrics()` are the figures.
-    sink: a function, which a thread calls with the dict; "prometheus", the registry of
-        prometheus_client, which asks at each scrape; "ray", Ray's metrics; "dask", the events of
-        its scheduler, in a task of a worker; or the path of a file in the text format of
+    sink: a function, which a thread calls with the dict. "prometheus": the registry of
+        prometheus_client, which asks at each scrape. "ray": Ray's metrics. "dask": the events of
+        its scheduler, in a task of a worker. Or the path of a file in the text format of
         Prometheus, whose name ends in .prom.
     """
     if not every_s > 0:

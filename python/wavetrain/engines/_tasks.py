@@ -1,8 +1,8 @@
 """Samples of a data set as tasks of an engine read them: a part of them, through one pipeline.
 
-In: a data set, a config, and which samples. Out: dicts of their tags and of an array for each
-field ("x" if there are none), in memory of their own: an engine keeps more of them than a pipeline
-has slots.
+In: a data set, a config, and which samples. Out: dicts of their tags and of an array for each field
+("x" if there are none). These are in memory of their own: an engine keeps more of them than a
+pipeline has slots.
 """
 
 from __future__ import annotations

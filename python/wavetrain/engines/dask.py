@@ -24,10 +24,10 @@ def from_array(uri: Any, chunks: Any = "shard", client: Any = None) -> Any:
         x = wavetrain.engines.dask.from_array("cells.zarr/0")
         mean = x[:100].mean().compute()
 
-    chunks: "shard", a block for each shard, which is the fast one; "file", for each file, so that
-        blocks of a folder of numbered .npy files have the rows of these; "chunk", for each chunk of
-        the store, of which the scheduler handles some hundred a second; "auto", whole shards of
-        Dask's array.chunk-size; or what Dask takes, as (64, 128, 128).
+    chunks: "shard": a block for each shard, which is the fast one. "file": for each file, so that
+        blocks of a folder of numbered .npy files have the rows of these. "chunk": for each chunk of
+        the store, of which the scheduler handles some hundred a second. "auto": whole shards of
+        Dask's array.chunk-size. Or what Dask takes, as (64, 128, 128).
     client: a Client, on whose workers the `Plugin` is registered. None: readers have the threads
         of the CPUs that the worker may use.
     """

@@ -1,8 +1,8 @@
 """Ray: a loader in each Train worker, a Datasource, and a reader for map_batches.
 
-In: a data set of samples. Out: batches in the worker that trains, which is the fast way, as no
-voxel goes through Ray's object store; or blocks of a ray.data.Dataset, with a column "tag" and one
-for each field ("x" if the config has none).
+In: a data set of samples. Out: batches in the worker that trains, which is the fast way, because no
+voxel passes through Ray's object store. Or blocks of a ray.data.Dataset, with a column "tag" and
+one for each field ("x" if the config has none).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Spark: a data source of boxes, and a loader in each task of a barrier stage.
 
 In: an array and the shape of its boxes, or a data set. Out: a DataFrame with a number and the bytes
-of each box; or batches in the task that trains, which is the fast way, as no voxel goes through the
-pipe of Arrow between Python and the JVM.
+of each box. Or batches in the task that trains, which is the fast way, because no voxel passes
+through the pipe of Arrow between Python and the JVM.
 """
 
 from __future__ import annotations

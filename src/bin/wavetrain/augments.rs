@@ -28,14 +28,15 @@ The file of --augment, of which each member may be left out:
     \"affine\": {\"matrix\": [[0.8,-0.6,30],[0.6,0.8,4]], \"axes\": [1,2], \"filter\": \"linear\",
       \"level\": 0, \"units\": false}}
 Members mean what those of wavetrain_augment do in wavetrain.h, and work in its order. A number may
-be a list of one for each channel (\"values\" of an erased box); null is no limit. With --fields the
+be a list of one for each channel (\"values\" of an erased box); null: no limit. With --fields the
 file is an object of such objects by the names of fields; boxes of other fields are cast alone.
 affine is wavetrain_affine: place (i, j) of a box reads about the voxel matrix @ (i, j, 1), for up
-to three axes of the array: the last ones, if axes is left out. Along these the box is 0:extent, of
-the output. The filter is \"linear\", for floats, or \"nearest\". The uri may be that of an OME-NGFF
-image: the coarsest level that is fine enough is read, or the given one. With units the matrix leads
-to physical units. Outside of the array --pad-mode, or that of the field, has the elements. Memory
-for voxels is raised to what the boxes read, unless --max-resample-bytes or another cap is given.
+to three axes of the array. These are the last ones if axes is left out. Along these the box is
+0:extent, of the output. The filter is \"linear\", for floats, or \"nearest\". The uri may be that
+of an OME-NGFF image: the coarsest level that is fine enough is read, or the given one. With units
+the matrix leads to physical units. Outside of the array --pad-mode, or that of the field, has the
+elements. Memory for voxels is raised to what the boxes read, unless --max-resample-bytes or another
+cap is given.
 ";
 
 const KEYS: [&str; 8] =
@@ -186,7 +187,7 @@ fn affine(value: &Value) -> Result<Affine, String> {
     };
     let level = object.get("level").map(|level| {
         let level = level.as_u64().and_then(|level| u32::try_from(level).ok());
-        level.ok_or("'level' is no level: give a whole number, or leave it out")
+        level.ok_or("'level' is not a level: give a whole number, or leave it out")
     });
     map.level = level.transpose()?;
     let units = object.get("units").map_or(Some(false), Value::as_bool);
@@ -200,7 +201,7 @@ fn augment(object: &Map<String, Value>) -> Result<Augmentation<'static>, String>
     let (scale, bias) = (scale?, bias?);
     let erase: &[Value] = match object.get("erase") {
         None => &[],
-        Some(list) => list.as_array().ok_or("'erase' is no list: give [{\"begin\": ..}]")?,
+        Some(list) => list.as_array().ok_or("'erase' is not a list: give [{\"begin\": ..}]")?,
     };
     let erased = erase.iter().enumerate().map(|(number, value)| {
         erasure(value).map_err(|reason| format!("erase[{number}]: {reason}"))
@@ -211,7 +212,7 @@ fn augment(object: &Map<String, Value>) -> Result<Augmentation<'static>, String>
     made.bias = by_channel(bias, made.channels);
     made.erase = erased.leak();
     if let Some(axis) = object.get("channel_axis") {
-        let axis = axis.as_u64().ok_or("'channel_axis' is no axis: give a whole number")?;
+        let axis = axis.as_u64().ok_or("'channel_axis' is not an axis: give a whole number")?;
         made.channel_axis = if made.channels > 1 { axis as usize } else { 0 };
     }
     made.noise = object.get("noise").map(noise).transpose()?.unwrap_or_default();
@@ -272,7 +273,7 @@ fn noise(value: &Value) -> Result<(f32, u64), String> {
     let object = object(value, &["sigma", "key"], "noise")?;
     let sigma = object.get("sigma").ok_or("noise has no 'sigma': give its standard deviation")?;
     let key = object.get("key").map_or(Some(0), Value::as_u64);
-    Ok((float(sigma, "noise.sigma")?, key.ok_or("'noise.key' is no whole number of 64 bits")?))
+    Ok((float(sigma, "noise.sigma")?, key.ok_or("'noise.key' is not a whole number of 64 bits")?))
 }
 
 fn clamp(value: &Value) -> Result<(f32, f32), String> {
@@ -282,7 +283,7 @@ fn clamp(value: &Value) -> Result<(f32, f32), String> {
     };
     match value.as_array().map(Vec::as_slice) {
         Some([low, high]) => Ok((limit(low, f32::NEG_INFINITY)?, limit(high, f32::INFINITY)?)),
-        _ => Err("'clamp' is no pair: give [least, largest], null for no limit".to_owned()),
+        _ => Err("'clamp' is not a pair: give [least, largest], null for no limit".to_owned()),
     }
 }
 
@@ -296,7 +297,7 @@ fn floats(value: Option<&Value>, name: &str) -> Result<Vec<f32>, String> {
 }
 
 fn float(value: &Value, name: &str) -> Result<f32, String> {
-    let number = value.as_f64().ok_or_else(|| format!("'{name}' is no number: {value}"))?;
+    let number = value.as_f64().ok_or_else(|| format!("'{name}' is not a number: {value}"))?;
     match number as f32 {
         float if float.is_finite() => Ok(float),
         _ => Err(format!("'{name}' has {number:e}: at most {:e} fits a float", f32::MAX)),

@@ -6,7 +6,7 @@
 
 mod options;
 
-pub use options::Options;
+pub use options::{Options, help};
 
 use crate::augments::{self, Change};
 use crate::budget;
@@ -19,6 +19,7 @@ use crate::report;
 use crate::requests::{LineList, Requests};
 use crate::samples::{Fields, Samples};
 use crate::shared;
+use crate::spelling::spelled;
 use crate::staging;
 use crate::store;
 use crate::system;
@@ -114,7 +115,7 @@ fn measure<L: List>(options: &Options, list: &L, source_bytes: f64) -> Outcome<(
     let failures = repeats.iter().map(|repeat| repeat.failed).max().unwrap_or(0);
     let mut figures = json!({
         "backend": report::name_text(&median.stats.backend_text),
-        "limit": report::name_text(&median.stats.limit_text),
+        "limit": spelled(&report::name_text(&median.stats.limit_text)),
         "samples": median.samples,
         "failed": failures,
         "seconds": median.seconds,

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use wavetrain::abi::{Memory, MemoryLine};
 
 const HELP: &str = "\
-Prints the memory that an instance of a config takes at open, line by line.
+Prints the memory that a loader of a config takes at open, line by line.
 
   wavetrain budget --sample-shape 64,128,128 --batch 8 [config flags] [URI ..]
 
@@ -20,6 +20,11 @@ With URIs, caps are raised to what these arrays need, unless one is given.
 
 Config (sizes take suffixes: 64MiB, 4k):
 ";
+
+/// The text of --help.
+pub fn help() -> String {
+    format!("{HELP}{}", fields_help())
+}
 
 /// What the bill of a device does not say. Changes when the rest was measured.
 const OF_A_DEVICE: &str = "  \
@@ -41,7 +46,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => {
-                return report::print(&format!("{HELP}{}", fields_help()));
+                return report::print(&help());
             }
             Long("json") => json = true,
             Value(value) => uris.push(value.to_string_lossy().into_owned()),

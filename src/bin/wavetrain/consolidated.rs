@@ -62,7 +62,7 @@ fn difference(folder: &Path, key: &str, listed: &Value, is_v3: bool) -> Option<S
 /// The first member in which two documents differ.
 fn first_difference(listed: &Value, own: &Value) -> Option<String> {
     let (Value::Object(a), Value::Object(b)) = (listed, own) else {
-        return (listed != own).then(|| "what is no object".to_owned());
+        return (listed != own).then(|| "a value that is not an object".to_owned());
     };
     let members = a.keys().chain(b.keys()).filter(|name| *name != MEMBER);
     let differing = |name: &&String| !is_same(a.get(*name), b.get(*name));

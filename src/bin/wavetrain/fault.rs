@@ -1,5 +1,6 @@
 //! Why a command ends early, and the exit code that goes with it.
 
+use crate::spelling::spelled;
 use crate::store;
 use std::fmt;
 use std::io;
@@ -32,7 +33,7 @@ impl Fault {
         Fault::Failed(format!("{}: {error}", path.display()))
     }
 
-    /// A failure of the library, in its own words.
+    /// A failure of the library, in the words of the command line.
     pub fn library(failure: &Failure) -> Fault {
         Fault::Failed(failure_text(failure))
     }
@@ -66,9 +67,9 @@ pub fn failed<T>(text: impl Into<String>) -> Outcome<T> {
     Err(Fault::Failed(text.into()))
 }
 
-/// "DECODE: text", with the chunk's coordinates where the text does not give them itself.
+/// "DECODE: text", with the chunk's coordinates if the text does not have them itself.
 pub fn failure_text(failure: &Failure) -> String {
-    let text = &*store::explained(failure.text.as_str());
+    let text = spelled(&store::explained(failure.text.as_str()));
     let chunk = List(&failure.chunk).to_string();
     if failure.chunk.is_empty() || text.contains(&chunk) {
         format!("{}: {text}", failure.status)

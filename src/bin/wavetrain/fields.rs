@@ -61,6 +61,16 @@ impl Field {
     }
 }
 
+/// The flag of the setting of that name, without dashes in front, if there is one.
+pub fn flag_of(name: &str) -> Option<String> {
+    FIELDS.iter().find(|field| field.name == name).map(Field::flag)
+}
+
+/// Whether `--name` is the flag of a setting that is not a switch.
+pub fn takes_value(name: &str) -> bool {
+    Field::of_flag(name).is_some_and(|field| !matches!(field.kind, Kind::Switch(_)))
+}
+
 const BACKENDS: Names = &[
     ("auto", config::BACKEND_AUTO),
     ("host", config::BACKEND_HOST),

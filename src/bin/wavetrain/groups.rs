@@ -211,7 +211,7 @@ fn level_row(uri: &str, level: &EntryView<'_>, scratch: &mut [u8]) -> [String; 6
     let has_origin = level.translation().iter().any(|offset| offset.abs() > 0.0);
     let origin = if has_origin { list(level.translation()) } else { String::new() };
     let scale = match level.raw().has_transform {
-        0 => "not said".to_owned(),
+        0 => "unknown".to_owned(),
         1 => list(level.scale()),
         _ => "not read".to_owned(),
     };

@@ -19,8 +19,8 @@ use wavetrain::loader::{self, Failure, Node};
 use wavetrain::records::{Dtype, Packing};
 
 const HELP: &str = "\
-Says what an array is and whether wavetrain reads it; of a group what is in it (the levels of an
-OME-NGFF image, the wells of a plate), and then every array below it.
+Describes an array, and whether wavetrain reads it. For a group it lists the nodes in it (the levels
+of an OME-NGFF image, the wells of a plate), and then every array below it.
 
   wavetrain inspect URI [URI ..] [--json]
 
@@ -34,6 +34,11 @@ Exit code: 0 when every array would be read, 1 when one would be rejected, or a 
 read.
 ";
 
+/// The text of --help.
+pub fn help() -> String {
+    format!("{HELP}{}", store::HELP)
+}
+
 /// Runs the command.
 pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     use lexopt::Arg::{Long, Short, Value};
@@ -41,9 +46,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
     let mut uris: Vec<String> = Vec::new();
     while let Some(argument) = parser.next()? {
         match argument {
-            Short('h') | Long("help") => {
-                return report::print(&format!("{HELP}{}", store::HELP));
-            }
+            Short('h') | Long("help") => return report::print(&help()),
             Long("json") => json = true,
             Value(value) => uris.push(value.to_string_lossy().into_owned()),
             Long(name) => {

@@ -1,6 +1,6 @@
 //! `wavetrain`: the command-line tool. It inspects arrays, cuts boxes out of them, measures their
 //! elements and the loader, checks every chunk, predicts and counts what epochs cost, prints its
-//! memory bill and shows it at work.
+//! memory budget and shows it at work. It also writes its manual page and completions for shells.
 //!
 //! What comes in is the command line; what goes out is files, JSON or text on standard output, and
 //! failures on standard error, and on a terminal how far it is. Exit code 0 means that every byte
@@ -29,6 +29,8 @@ mod report;
 mod requests;
 mod samples;
 mod shared;
+mod shell;
+mod spelling;
 mod staging;
 mod stats;
 mod store;
@@ -38,7 +40,8 @@ mod trace;
 use fault::{Fault, Outcome, usage};
 use std::process::ExitCode;
 
-const HELP: &str = "\
+/// The help of the tool without a command.
+pub const HELP: &str = "\
 wavetrain streams boxes of chunked arrays into fixed-shape typed batches.
 
   wavetrain demo                        make a small store, stream it, check it, draw a picture
@@ -48,9 +51,11 @@ wavetrain streams boxes of chunked arrays into fixed-shape typed batches.
   wavetrain check URI [--json]          every chunk read and decoded: which are bad or missing
   wavetrain bench --requests FILE       how fast a request list streams
   wavetrain epoch URI .. --box EXTENTS  what a chunk-aware shuffle decodes, predicted and counted
-  wavetrain budget [config flags]       the memory bill of a config, line by line
+  wavetrain budget [config flags]       the memory budget of a config, line by line
+  wavetrain completions SHELL           completions for bash, zsh or fish, on standard output
+  wavetrain man                         the manual page, on standard output
 
-wavetrain COMMAND --help says more; wavetrain --version gives the version.
+wavetrain COMMAND --help describes a command; wavetrain --version prints the version.
 If standard error is a terminal, a bar on it shows how far a command is: done, all, the rate and
 the time left. Ctrl-C ends any command and leaves no partial file.
 ";
@@ -90,15 +95,18 @@ fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
             "bench" => bench::run(parser),
             "epoch" => epoch::run(parser),
             "budget" => budget::run(parser),
+            "completions" => shell::completions(parser),
+            "man" => shell::man(parser),
             "help" => report::print(HELP),
             other => usage(format!(
-                "unknown command '{other}': demo, inspect, crop, stats, check, bench, epoch or \
-                 budget (see --help)"
+                "unknown command '{other}': demo, inspect, crop, stats, check, bench, epoch, \
+                 budget, completions or man (see --help)"
             )),
         },
         Some(other) => Err(other.unexpected().into()),
         None => usage(
-            "no command: demo, inspect, crop, stats, check, bench, epoch or budget (see --help)",
+            "no command: demo, inspect, crop, stats, check, bench, epoch, budget, completions or \
+             man (see --help)",
         ),
     }
 }

@@ -204,7 +204,7 @@ impl Requests {
                     }
                     uri = Some((name, true));
                 }
-                (Some(Ok(_)), None) => return usage(format!("box '{word}' comes before any URI")),
+                (Some(Ok(_)), None) => return usage(format!("box '{word}' stands before any URI")),
                 (Some(Err(reason)), _) => return usage(format!("box '{word}': {reason}")),
                 (None, Some((name, false))) => {
                     return usage(format!("'{word}' is not a box of '{name}' (0:64,0:128)"));

@@ -83,7 +83,7 @@ pub fn object<'v>(
     keys: &[&str],
     what: &str,
 ) -> Result<&'v serde_json::Map<String, Value>, String> {
-    let object = value.as_object().ok_or_else(|| format!("{what} is no JSON object"))?;
+    let object = value.as_object().ok_or_else(|| format!("{what} is not a JSON object"))?;
     match object.keys().find(|key| !keys.contains(&key.as_str())) {
         Some(key) => Err(format!("unknown key '{key}': {what} has {}", keys.join(", "))),
         None => Ok(object),
@@ -168,7 +168,7 @@ fn field(value: &Value) -> Result<(String, Dtype, FieldSpec), String> {
         other => return Err(format!("pad_mode '{other}': none, constant, edge or reflect")),
     };
     if let Some(value) = object.get("pad_value") {
-        spec.pad_value = value.as_f64().ok_or("pad_value is no number")?;
+        spec.pad_value = value.as_f64().ok_or("pad_value is not a number")?;
         spec.pad_value_set = 1;
     }
     Ok((name.to_owned(), dtype, spec))
@@ -182,7 +182,7 @@ fn list<T>(
 ) -> Result<Vec<T>, String> {
     let Some(value) = value else { return Ok(Vec::new()) };
     let list = value.as_array().and_then(|list| list.iter().map(each).collect());
-    list.ok_or_else(|| format!("'{name}' is no list of such numbers"))
+    list.ok_or_else(|| format!("'{name}' is not a list of such numbers"))
 }
 
 impl Samples {
@@ -199,9 +199,9 @@ impl Samples {
             None => item.pieces.push(self.piece(value)?),
             Some(boxes) => {
                 let object = object(value, &["boxes", "tag"], "a request")?;
-                let whole = |tag: &Value| tag.as_u64().ok_or("'tag' is no whole number");
+                let whole = |tag: &Value| tag.as_u64().ok_or("'tag' is not a whole number");
                 item.tag = object.get("tag").map(whole).transpose()?;
-                let boxes = boxes.as_array().ok_or("'boxes' is no list")?;
+                let boxes = boxes.as_array().ok_or("'boxes' is not a list")?;
                 let pieces = boxes.iter().map(|value| self.piece(value));
                 item.pieces = pieces.collect::<Result<_, _>>()?;
             }
@@ -223,7 +223,7 @@ impl Samples {
         let axes = list(object.get("axes"), "axes", axis)?;
         let (source, extent) = match (object.get("uri"), object.get("value")) {
             (Some(uri), None) => {
-                let uri = uri.as_str().ok_or("'uri' is no string")?;
+                let uri = uri.as_str().ok_or("'uri' is not a string")?;
                 let extent = extent_from_value(object.get("box"))?;
                 (Source::Array(self.uris.position(uri)), extent)
             }
@@ -325,7 +325,7 @@ fn flatten(
     if depth != shape.len() {
         return Err("'value' has lists and numbers side by side".to_owned());
     }
-    let number = value.as_f64().ok_or("'value' is no number")?;
+    let number = value.as_f64().ok_or("'value' is not a number")?;
     // A double has not all integers of 64 bits.
     let exact = match (dtype, value.as_i64(), value.as_u64()) {
         (Dtype::I64, Some(whole), _) => Some(whole.to_ne_bytes()),

@@ -73,8 +73,8 @@ fn send_next(lock: &Lock, engine: &DeviceEngine, slot: BatchSlot) -> Result<bool
             let status = fail!(
                 why,
                 Cuda,
-                "box {boxed}: tensor.event: cuEventQuery says {named}: give an event that lives \
-                 until the batch is popped, and was recorded outside of captures, or none"
+                "box {boxed}: tensor.event: cuEventQuery returned {named}: give an event that \
+                 lives until the batch is popped, and was recorded outside of captures, or none"
             );
             fail_sample(lock, source.to(slot), 0, &Failure::because(status, &why));
             let state = &mut *lock.lock();

@@ -8,7 +8,7 @@ use crate::assemble::cast::Cast;
 use crate::assemble::walk::walk_range;
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Status, Why};
-use crate::base::text::List;
+use crate::base::text::{List, Size};
 use crate::fail;
 use crate::intake::queue::QueuedBox;
 use crate::plan::Reach;
@@ -47,8 +47,9 @@ pub fn check_record(
         return Err(fail!(
             why,
             Budget,
-            "a chunk of {chunk_bytes} bytes{filtered} exceeds max_chunk_uncompressed_bytes = \
-             {cap}: raise it"
+            "a chunk of {}{filtered} exceeds max_chunk_uncompressed_bytes = {cap}: raise it, or \
+             let config_fit set it",
+            Size(chunk_bytes)
         ));
     }
     Ok(())
@@ -128,8 +129,8 @@ pub(super) fn check_rank(
     }
     let boxed = if queued.is_scalar { 0 } else { queued.rank };
     let axes = if record.is_scalar { 0 } else { record.axes() };
-    let shape = List(&record.shape[..axes]);
-    Err(fail!(why, Rank, "the box has {boxed} axes, the array {axes}: shape {shape}"))
+    let (shape, way) = (List(&record.shape[..axes]), "give one range for each axis");
+    Err(fail!(why, Rank, "the box has {boxed} axes, the array {axes}: shape {shape}; {way}"))
 }
 
 /// Whether a box touches no more files than it may.
@@ -162,10 +163,12 @@ pub(super) fn axis_failure(
 ) -> Status {
     let reason = match fault {
         AxisFault::Empty => "the box is empty",
-        AxisFault::Outside => "it reaches outside where pad_mode gives no value",
+        AxisFault::Outside => {
+            "it exceeds the array, and pad_mode is none: move the box, or set pad_mode"
+        }
         AxisFault::NoElement => "there is no element to repeat or mirror",
         AxisFault::Overflow => "its length does not fit 63 bits",
-        AxisFault::StepsOutside => "in steps of more than one element it must lie inside",
+        AxisFault::StepsOutside => "steps of more than one element must stay inside",
     };
     fail!(why, Invalid, "axis {axis}: box [{begin}, {end}) of an extent of {extent}: {reason}")
 }

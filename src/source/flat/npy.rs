@@ -74,7 +74,7 @@ pub fn record_from_npy(
     };
     let Some((dtype, dtype_bytes, byte_order, time)) = dictionary.descr.and_then(header_type)
     else {
-        let what = "its .npy header has a type that is no number of up to 16 bytes";
+        let what = "its .npy header has a type that is not a number of up to 16 bytes";
         return Err(fail!(why, Unsupported, "{file}: {what}: {shown}"));
     };
     let is_column_major = dictionary.is_column_major;

@@ -18,7 +18,7 @@ pub fn record_from_raw(uri: &str, sizes: (u64, u64), why: &mut Why) -> Result<Ar
     let shown = Tail(uri, SHOWN_BYTES);
     let query = uri.strip_prefix(RAW_PREFIX).and_then(|rest| rest.rsplit_once('?'));
     let Some((_, query)) = query else {
-        return Err(fail!(why, Invalid, "{shown}: says no dtype and shape: {FORM}"));
+        return Err(fail!(why, Invalid, "{shown}: has no dtype and shape: {FORM}"));
     };
     let (mut dtype, mut shape, mut offset, mut order) = (None, None, None, None);
     for pair in query.split('&') {

@@ -43,7 +43,7 @@ pub(super) fn read_codecs(codecs: Node<'_, '_>, record: &mut ArrayRecord) -> Res
         }
         if let Some(behind) = items.next() {
             let name = behind.extension()?.name;
-            let reason = "behind sharding_indexed is not read";
+            let reason = "after sharding_indexed is not read";
             return Err(fail!(behind, Unsupported, "codec {name} {reason}"));
         }
         list = read_shard(&first, record)?;
@@ -110,7 +110,7 @@ fn read_front<'r, 'a>(
         } else {
             return Ok(extension);
         }
-        reason = "no codec behind transpose or filters makes bytes";
+        reason = "no codec after transpose or filters makes bytes";
     }
     Err(fail!(list, Decode, "{reason}"))
 }
@@ -125,7 +125,7 @@ fn read_transpose(extension: &Extension<'_, '_>, record: &mut ArrayRecord) -> Re
         |codec: &&Codec| matches!(codec, Codec::Filter(Filter::Delta(_) | Filter::PackBits));
     if let Some(filter) = record.codecs.iter().find(is_in_order) {
         let name = filter.name();
-        return Err(fail!(extension.node, Unsupported, "transpose behind {name} is not read"));
+        return Err(fail!(extension.node, Unsupported, "transpose after {name} is not read"));
     }
     let rank = record.axes();
     let axes = &mut record.axis_order[record.shard_levels as usize];
@@ -138,7 +138,7 @@ fn read_transpose(extension: &Extension<'_, '_>, record: &mut ArrayRecord) -> Re
             Some(0) => {}
             Some(_) => axes.reverse(),
             None => {
-                let reason = "is no list of axes, nor \"C\" or \"F\"";
+                let reason = "is not a list of axes, \"C\" or \"F\"";
                 return Err(fail!(order, Unsupported, "{name} {reason}"));
             }
         }
@@ -220,7 +220,7 @@ fn read_bytes_codecs<'r, 'a: 'r>(
                 return Err(unknown_codec(&extension));
             }
             _ => {
-                let reason = "cannot stand behind \"bytes\"";
+                let reason = "cannot stand after \"bytes\"";
                 return Err(fail!(item, Decode, "codec {name} {reason}"));
             }
         }
@@ -238,7 +238,7 @@ fn read_array_to_bytes(
     if name != *"bytes" {
         let named = Named::find(extension).filter(|named| !named.row.is_of_elements);
         return Err(match named {
-            Some(_) => fail!(node, Decode, "codec {name} must stand behind \"bytes\""),
+            Some(_) => fail!(node, Decode, "codec {name} must stand after \"bytes\""),
             None => unknown_codec(extension),
         });
     }

@@ -39,7 +39,7 @@ pub(super) fn read_fill(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<
     let element = &mut record.fill[..record.dtype_bytes as usize];
     match dtype {
         _ if kind == Kind::Null && !is_zarr2 => {
-            return Err(fail!(node, Decode, "null is no {name}: zarr v3 needs a value"));
+            return Err(fail!(node, Decode, "null is not a {name}: zarr v3 needs a value"));
         }
         _ if kind == Kind::Null && !is_time => {}
         _ if is_time && is_nat => {
@@ -99,7 +99,7 @@ fn read_integer(
             Ok(())
         }
         None if !numeral.is_integer() => {
-            Err(fail!(node, Decode, "{node} is no {name}: a whole number is needed"))
+            Err(fail!(node, Decode, "{node} is not a {name}: a whole number is needed"))
         }
         _ => Err(fail!(node, Decode, "{node} does not fit {name}")),
     }
@@ -131,7 +131,7 @@ fn read_float(
         (_, Some(bits)) => write_bits(bits, element),
         _ => {
             let numbers = "a number, \"NaN\", \"Infinity\" or \"-Infinity\"";
-            let reason = format_args!("{node} is no {name}: {numbers}");
+            let reason = format_args!("{node} is not a {name}: {numbers}");
             return Err(match is_zarr2 {
                 true => fail!(node, Decode, "{reason}"),
                 false => fail!(node, Decode, "{reason}, or \"0x\" and {digits} hex digits"),

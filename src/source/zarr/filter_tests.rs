@@ -187,9 +187,9 @@ fn v3_filters_stand_in_front_of_bytes_and_fit_the_elements_that_they_are_given()
             Status::Unsupported,
             "decodes to int32 where elements are float32",
         ),
-        (json!([shuffle, little()]), Status::Decode, "must stand behind \"bytes\""),
-        (json!([little(), scale]), Status::Decode, "cannot stand behind \"bytes\""),
-        (json!([scale]), Status::Decode, "no codec behind transpose or filters makes bytes"),
+        (json!([shuffle, little()]), Status::Decode, "must stand after \"bytes\""),
+        (json!([little(), scale]), Status::Decode, "cannot stand after \"bytes\""),
+        (json!([scale]), Status::Decode, "no codec after transpose or filters makes bytes"),
         (
             json!([scale, {"name": "bytes", "configuration": {"endian": "big"}}]),
             Status::Unsupported,

@@ -74,7 +74,7 @@ pub(super) fn read_filter(
         CodecName::BitRound => {
             return extension.pick("keepbits", 1)?[0].integer(0, 52).map(|_| None);
         }
-        _ => unreachable!("{codec:?} is no filter"),
+        _ => unreachable!("{codec:?} is not a filter"),
     };
     Ok(Some(Codec::Filter(filter)))
 }
@@ -96,7 +96,7 @@ fn shuffle_bytes(extension: &Extension<'_, '_>, given: Number) -> Result<u8, Sta
     // what it wrote as noise.
     let bytes = given.dtype.bytes();
     if size == 0 && bytes > 1 {
-        let reason = "0 bytes, as netCDF-C says of elements of any size, is not read";
+        let reason = "0 bytes, which netCDF-C writes for elements of any size, is not read";
         let way_out = format_args!("write {bytes} there if that is who wrote it");
         return Err(fail!(extension.node, Unsupported, "a shuffle of {reason}: {way_out}"));
     }

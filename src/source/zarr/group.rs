@@ -108,7 +108,7 @@ fn read_consolidated(node: Node<'_, '_>, found: &mut Found<'_, '_>) -> Result<()
         let path = checked_path(metadata, name, name.decode_into(&mut buffer))?;
         match kind_from_document(*document) {
             NodeKind::Unknown => {
-                let reason = "is no array and no group";
+                let reason = "is neither an array nor a group";
                 return Err(fail!(metadata, Decode, "the document of {name} {reason}"));
             }
             kind => found.add_listed(path, kind),

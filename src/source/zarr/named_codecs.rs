@@ -46,7 +46,7 @@ impl<'e, 'r, 'a> Named<'e, 'r, 'a> {
         let has_compressor = chain.iter().any(|before| before.is_compressor());
         if has_compressor && (codec.is_compressor() || codec.is_filter()) {
             let (name, other) = (codec.name(), if codec.is_filter() { "a" } else { "another" });
-            return Err(fail!(node, Unsupported, "{name} behind {other} compressor is not read"));
+            return Err(fail!(node, Unsupported, "{name} after {other} compressor is not read"));
         }
         chain.try_push(codec).map_err(|_| node.too_many(chain.capacity(), "codecs"))
     }

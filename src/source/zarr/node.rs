@@ -207,7 +207,7 @@ impl<'r, 'a> Node<'r, 'a> {
             match name.place_in(names) {
                 Some(place) if picked[place].found().is_some() => {
                     let offset = member.offset_in(self.document.bytes);
-                    let reason = "a member that comes twice";
+                    let reason = "a member that occurs twice";
                     return Err(fail!(self.document, Decode, "{reason} at byte {offset}"));
                 }
                 Some(place) => picked[place] = member,
@@ -221,7 +221,7 @@ impl<'r, 'a> Node<'r, 'a> {
     /// Refuses a member that is not known.
     pub fn check_known(self, other: Option<Member<'r, 'a>>) -> Result<(), Status> {
         let Some((name, member)) = other else { return Ok(()) };
-        let reason = "is not known and must be understood";
+        let reason = "is not known, and \"must_understand\" is not false: remove it";
         Err(fail!(self, Unsupported, "member {name} = {member} {reason}"))
     }
 

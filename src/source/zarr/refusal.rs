@@ -132,7 +132,7 @@ mod tests {
         {
             let mut refusal = GroupRefusal::new(DocumentKind::Zarr3);
             refusal.kind = kind;
-            refusal.note = " (what its attributes say of them is not understood)";
+            refusal.note = " (its attributes about them are not understood)";
             for _ in 0..60 {
                 refusal.add(&Entry { path, kind: NodeKind::Well, detail: Detail::None });
             }

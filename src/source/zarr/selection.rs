@@ -131,7 +131,7 @@ impl<'a> LevelFinder<'a> {
         let (shown, levels) = (Tail(uri, SHOWN_BYTES), self.levels);
         if levels == 0 {
             let way = "name one of the arrays in it";
-            return Err(fail!(why, NotFound, "{shown}: is no image with levels: {way}"));
+            return Err(fail!(why, NotFound, "{shown}: is not an image with levels: {way}"));
         }
         if let Some(fault) = self.fault {
             return Err(fail!(why, Unsupported, "{shown}: {fault}"));

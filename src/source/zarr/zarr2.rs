@@ -79,7 +79,7 @@ fn read_dtype(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status
     let text = name.decode_into(&mut buffer).unwrap_or("");
     let unknown = || {
         let known = "|b1, |i1, |u1, |V1 to |V16, bfloat16, and i2 to i8, u2 to u8, f2 to f8, c8, \
-                     c16, M8 and m8 behind < or >";
+                     c16, M8 and m8 after < or >";
         node.unknown("data type", name, known)
     };
     let (order, kind) = match text.split_at_checked(1) {

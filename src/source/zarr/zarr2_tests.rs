@@ -323,7 +323,7 @@ fn a_member_that_comes_twice_is_damaged() {
     let text = sound().to_string().replacen('{', "{\"order\":\"F\",", 1);
     let (status, text) = read_text(&text).unwrap_err();
     assert_eq!(status, Status::Decode);
-    assert!(text.contains("a member that comes twice"), "{text}");
+    assert!(text.contains("a member that occurs twice"), "{text}");
 }
 
 #[test]

@@ -196,7 +196,7 @@ fn check_column(source: &TableColumn, why: &mut Why) -> Result<(), Status> {
     let (dtype, bytes) = (source.value_dtype, source.value_bytes);
     let has_values = !source.values.is_null() || dtype != 0 || bytes != 0;
     if if kind == BOX_URI { has_values } else { has_uris } {
-        return Err(fail!(why, Invalid, "a column has uris or values, as its kind says"));
+        return Err(fail!(why, Invalid, "a column has uris or values, by its kind"));
     }
     Ok(())
 }

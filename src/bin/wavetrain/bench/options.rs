@@ -27,13 +27,13 @@ Streams the boxes of a request list and measures.
 A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; all boxes have one shape.
 
       --requests FILE   the list; '-' reads standard input
-      --fields FILE     samples of several boxes, which go to fields: a table and requests as
+      --fields FILE     samples of several boxes for fields: a table and requests as
                         wavetrain crop --help shows them; each field has its own shape and type
       --augment FILE    arithmetic on the elements of each box, and an affine map, see below
-      --repeat R        replay the list R times through one instance [1]; figures are those of the
+      --repeat R        replay the list R times through one loader [1]; figures are those of the
                         repeat of median time, open_seconds and first_batch_seconds of the first
-      --through-hook    read files through a files hook of the tool, one pread for each read: what
-                        a program's own files cost beside those of the system
+      --through-hook    read files through a files hook of the tool, one pread for each read: the
+                        cost of a program's own files, to compare with those of the system
       --verify          add crcs, the CRC-32 (IEEE) of every batch's bytes, in order; with --fields
                         of each batch a list, of each field in the table's order; not for timing
       --digest          give each sample a digest of its bytes, and add digest: of the run (with
@@ -42,12 +42,12 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; all boxes have
       --digest-to FILE  write them: a line for each sample, of position, tag and digests
       --digest-from FILE  compare with such a file as samples come, and end with the first that
                         differs; '-' reads standard input
-      --trace FILE      write the last events of stages, 1,048,576 unless --trace-events says
-                        otherwise, of the last repeat, as JSON that https://ui.perfetto.dev shows
+      --trace FILE      write the last events of stages of the last repeat, 1,048,576 unless
+                        --trace-events has another number, as JSON for https://ui.perfetto.dev
       --json            one JSON object on standard output
       --share NAME      one loader for the processes of a node: this process opens it and pushes,
                         N processes that it starts take batches. samples, batches and rates are
-                        sums; consumers: of each. --share-order says who gets which
+                        sums; consumers: of each. --share-order chooses who gets which
       --consumers N     how many processes, 1 to 64
       --attach NAME     take the batches of a loader that shares this name, until its END, R times;
                         with --json a line once attached, one for each END, one for a failure.
@@ -55,8 +55,8 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; all boxes have
       --consumer K      as this consumer, counted from 0
 
 seconds: first push to last pop. first_batch_seconds: first push to first pop. open_seconds: the
-instance itself. bill_bytes: what open took. voxel_gb_per_s: source voxels delivered, 10^9 bytes;
-values are none.
+open itself. bill_bytes: the memory that open took. voxel_gb_per_s: source voxels delivered, 10^9
+bytes; pushed values do not count.
 failed: samples that failed with --on-error skip, in the repeat that has most of them; the exit code
 is 1 if there are any.
 peak_rss_bytes: of the process, from before open. backend: where batches are made, and why.
@@ -69,6 +69,12 @@ Caps are raised to what the arrays need, unless one is given.
 
 Config (sizes take suffixes: 64MiB, 4k):
 ";
+
+/// The text of --help.
+pub fn help() -> String {
+    let fields = fields_help_without("augment");
+    format!("{HELP}{fields}{}", augments::HELP)
+}
 
 /// The command line.
 #[derive(Default)]
@@ -110,8 +116,7 @@ pub fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => {
-                let fields = fields_help_without("augment");
-                report::print(&format!("{HELP}{fields}{}", augments::HELP))?;
+                report::print(&help())?;
                 return Ok(None);
             }
             Long("requests") => options.requests = path(parser)?,

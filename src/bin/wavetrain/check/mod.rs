@@ -50,6 +50,11 @@ Caps are raised to what each array needs, unless one is given.
 Config (sizes take suffixes: 64MiB, 4k):
 ";
 
+/// The text of --help.
+pub fn help() -> String {
+    format!("{HELP}{}", fields_help())
+}
+
 /// The end of the library's text of a chunk that is missing.
 const ABSENT: &str = ": the chunk does not exist (missing_chunks = error)";
 
@@ -112,7 +117,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => {
-                report::print(&format!("{HELP}{}", fields_help()))?;
+                report::print(&help())?;
                 return Ok(None);
             }
             Long("box") => {

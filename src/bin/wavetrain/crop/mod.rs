@@ -18,6 +18,7 @@ use crate::report;
 use crate::requests::Requests;
 use crate::staging;
 use endings::Endings;
+pub use options::help;
 use options::{Block, Options, Target};
 use serde_json::{Value, json};
 use wavetrain::config::Config;

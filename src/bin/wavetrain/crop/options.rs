@@ -30,15 +30,15 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; '-' reads stan
   -o, --out FILE        boxes of one shape, stacked [N, ..] in order; one box alone on the command
                         line is written unstacked; '-' writes standard output
       --out-dir DIR     one file per request, of any shape: 000000.npy, 000001.npy, ..
-      --fields FILE     samples of several boxes, which go to fields: NAME.000000.npy of each field
+      --fields FILE     samples of several boxes for fields: NAME.000000.npy of each field
                         and request. The file is a list of fields,
                           {\"name\": \"image\", \"sample_shape\": [64,64], \"dtype\": \"f32\"}
-                        with pad_mode and pad_value if you like; a request is a line
+                        with pad_mode and pad_value if you like. A request is a line
                           {\"boxes\": [{\"field\": \"image\", \"uri\": \"..\",
                             \"box\": [[0,64],[0,64]], \"at\": [0,0], \"step\": [1,-1],
-                            \"axes\": [1,0]}, {\"field\": \"label\", \"value\": 3}]}
-                        of which at (where the box goes), step and axes (which axis of the field
-                        each becomes, null: none) may be left out
+                            \"axes\": [1,0]}, {\"field\": \"label\", \"value\": 3}]}.
+                        It may leave out at (the index of the box in the field), step and axes
+                        (which axis of the field each becomes, null: none)
       --dtype TYPE      'source' (default) writes each array's own type bit for bit (bf16 as
                         uint16); or a type from the list below
       --augment FILE    arithmetic on the elements of each box, and an affine map, see below: with
@@ -57,6 +57,12 @@ Caps are raised to what the arrays need, unless one is given.
 
 Config (sizes take suffixes: 64MiB, 4k):
 ";
+
+/// The text of --help.
+pub fn help() -> String {
+    let fields = fields_help_without("augment");
+    format!("{HELP}{fields}{}", augments::HELP)
+}
 
 /// Requests that are read before they are streamed: enough that opening a loader for them does not
 /// matter, at some hundred bytes each.
@@ -105,8 +111,7 @@ pub fn options(parser: &mut lexopt::Parser) -> Outcome<Option<(Options, Source)>
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => {
-                let fields = fields_help_without("augment");
-                report::print(&format!("{HELP}{fields}{}", augments::HELP))?;
+                report::print(&help())?;
                 return Ok(None);
             }
             Short('o') | Long("out") => out = Some(PathBuf::from(parser.value()?)),

@@ -31,11 +31,11 @@ Makes a small store, streams random samples from it, checks every element, print
 
       --dir DIR         where the store is kept [$XDG_CACHE_HOME/wavetrain/demo, else
                         ~/.cache/wavetrain/demo]; about 95 MB
-      --png FILE        where the picture goes [montage.png in DIR]
+      --png FILE        path of the picture [montage.png in DIR]
       --crops N         samples to stream [128]
 
 The store is two volumes of 192 x 512 x 512 u16 voxels and their mask in u8, zarr v3, sharded, zstd.
-A sample is four boxes that go to three fields:
+A sample is four boxes for three fields:
   image   f32, 2 x 64 x 128 x 128: the same place of both volumes
   mask    u8, 64 x 128 x 128: that place of the mask, 1 in a cell and 2 in its nucleus
   label   i64: the number of cells in it, a value that is pushed with the boxes
@@ -44,6 +44,11 @@ The picture has image, mask and label side by side; the first ones are drawn as 
 
 Config (sizes take suffixes: 64MiB, 4k); sample shape and dtype are the demo's own:
 ";
+
+/// The text of --help.
+pub fn help() -> String {
+    format!("{HELP}{}", fields_help())
+}
 
 /// Extents of a crop.
 const CROP: [usize; 3] = [64, 128, 128];
@@ -89,7 +94,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => {
-                report::print(&format!("{HELP}{}", fields_help()))?;
+                report::print(&help())?;
                 return Ok(None);
             }
             Long("dir") => folder = Some(PathBuf::from(parser.value()?)),
@@ -212,8 +217,8 @@ fn check_pass(
     })?;
     drop(bar);
     report::print(&format!(
-        "checked  {count} samples of image, mask and label: all {} voxels and every label are what \
-         the procedure says\n",
+        "checked  {count} samples of image, mask and label: all {} voxels and every label are \
+         right\n",
         3 * count * CROP_ELEMENTS,
     ))?;
     Ok((crcs, tiles))

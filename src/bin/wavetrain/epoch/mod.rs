@@ -25,7 +25,7 @@ use wavetrain::loader::{self, Batch};
 use wavetrain::sampler::{ChunkShuffle, Cost};
 
 const HELP: &str = "\
-Says what an epoch of all boxes of a grid costs in a chunk-aware shuffle, streams it, and compares.
+Predicts the cost of an epoch of all boxes of a grid in a chunk-aware shuffle, streams it, compares.
 
   wavetrain epoch URI [URI ..] --box 64,64,64 [--shuffle-window W] [--sweep] [config flags]
 
@@ -51,18 +51,23 @@ cache.
 
 predicted: chunks that are decoded at least, each once, and at most, if windows fit into the cache.
 fits: yes; tight, where batches that are not done may keep out a chunk; or no. decoded: chunks that
-were. apart: how far two boxes come apart that are numbered one behind the other, as a part of how
-far in a full shuffle. meets: how often two boxes of one chunk are in one batch, as a multiple of
+were. apart: the distance between two boxes with neighbouring numbers, as a part of their distance
+in a full shuffle. meets: how often two boxes of one chunk are in one batch, as a multiple of
 how often in a full shuffle. 1 is mixed as well as that.
 
-Without --batch batches have 8 boxes, without --dtype the type of the first array; without
---chunk-cache-bytes the cache has room for 16 chunks, at least 256 MiB; without --lookahead-samples
-the library sees two windows ahead, of 4096 to 65536 boxes. Arrays have chunks of one size. Exit
-code 1 where a tenth more, or a tenth less, is decoded than predicted; of windows that do not fit,
-and in a sweep of tight ones, more may be.
+Without --batch batches have 8 boxes, and without --dtype the type of the first array. Without
+--chunk-cache-bytes the cache has room for 16 chunks, at least 256 MiB. Without --lookahead-samples
+the library knows the next two windows, of 4096 to 65536 boxes. Arrays have chunks of one size. The
+exit code is 1 if a tenth more, or a tenth less, is decoded than predicted. More may be decoded in
+windows that do not fit, and in a sweep in tight ones.
 
 Config (sizes take suffixes: 64MiB, 4k):
 ";
+
+/// The text of --help.
+pub fn help() -> String {
+    format!("{HELP}{}", fields_help())
+}
 
 /// Samples that the library looks ahead where nothing was asked: the chunk cache keeps what it sees
 /// coming, and a window that is as small as a few batches is not seen whole by looking that far.
@@ -169,7 +174,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => {
-                report::print(&format!("{HELP}{}", fields_help()))?;
+                report::print(&help())?;
                 return Ok(None);
             }
             Long(name @ ("box" | "sample-shape")) => {
@@ -421,7 +426,8 @@ fn table(plan: &Plan<'_>, run: &Run, window: u64, shuffled: Option<&Stats>) -> S
         plan.room(),
         match plan.fit(&run.order, &run.cost) {
             FITS => "it fits",
-            order::TIGHT => "it fits, but not beside what batches keep of the one before",
+            order::TIGHT =>
+                "it fits, but not next to the chunks of the window before that batches keep",
             _ => "it does NOT fit, and more may be decoded than predicted",
         },
         bytes(distinct),

@@ -40,9 +40,9 @@ part of all elements, NaN among them; missing chunks are fill value. Padding is 
       --box BOX         begin:end per axis, and what is left out of it the array's [all of it]
                         (--box=.. with \"\" for an array without axes)
       --by-axis N       one set of numbers for each index along axis N, up to 4,096: channels
-      --percentiles     also 0.1, 1, 5, 25, 50, 75, 95, 99 and 99.9 %, as numpy.percentile has them:
-                        exact for types of 8 and 16 bits; of others at most 0.05 % of the range of
-                        finite elements off, in a second pass
+      --percentiles     also 0.1, 1, 5, 25, 50, 75, 95, 99 and 99.9 %, as numpy.percentile has them.
+                        They are exact for types of 8 and 16 bits, and for others at most 0.05 % of
+                        the range of finite elements off, in a second pass
       --json            one JSON object on standard output; sets: a list of one, or of one for each
                         index. \"NaN\", \"Infinity\" and \"-Infinity\" are texts; figures of no
                         element are null
@@ -57,6 +57,11 @@ Caps are raised to what the array needs, unless one is given.
 
 Config (sizes take suffixes: 64MiB, 4k):
 ";
+
+/// The text of --help.
+pub fn help() -> String {
+    format!("{HELP}{}", fields_help())
+}
 
 /// Most sets.
 const SETS_MAX: u64 = 4096;
@@ -130,7 +135,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
     while let Some(argument) = parser.next()? {
         match argument {
             Short('h') | Long("help") => {
-                report::print(&format!("{HELP}{}", fields_help()))?;
+                report::print(&help())?;
                 return Ok(None);
             }
             Long("box") => extent = Some(parser.value()?.to_string_lossy().into_owned()),
