@@ -45,6 +45,10 @@ fn where_there_is_no_document_the_text_names_all_that_were_looked_for() {
     let scratch = Scratch::new();
     let (status, text) = failure_of(&scratch);
     assert_eq!(status, Status::NotFound);
+    assert!(text.contains("ARRAY: no such file or folder: check the path"), "{text}");
+    fs::create_dir_all(scratch.path("array")).expect("the array's folder");
+    let (status, text) = failure_of(&scratch);
+    assert_eq!(status, Status::NotFound);
     let says =
         "ARRAY/zarr.json: no such file, nor .zarray or .zgroup next to it: it is not a zarr array";
     assert!(text.contains(says), "{text}");
