@@ -335,10 +335,10 @@ fn each_broken_part_of_a_zlib_stream_is_refused_with_its_reason() {
         source
     };
     refused(Codec::Zlib, &with(0, 0x77), 300, "compression method is 7");
-    refused(Codec::Zlib, &with(0, 0x88), 300, "no zlib header");
-    refused(Codec::Zlib, &with(1, whole[1] ^ 1), 300, "no zlib header");
+    refused(Codec::Zlib, &with(0, 0x88), 300, "not a zlib header");
+    refused(Codec::Zlib, &with(1, whole[1] ^ 1), 300, "not a zlib header");
     refused(Codec::Zlib, &with(whole.len() - 1, whole[whole.len() - 1] ^ 1), 300, "adler32");
-    refused(Codec::Zlib, &[&whole[..], b"\0"].concat(), 300, "1 bytes behind the end");
+    refused(Codec::Zlib, &[&whole[..], b"\0"].concat(), 300, "1 bytes after the end");
     refused(Codec::Zlib, &whole, 301, "zlib data decodes to 300 bytes where 301 are expected");
     refused(Codec::Zlib, &whole, 299, "more than the 299 bytes");
     // FDICT, and the check bits that go with it.

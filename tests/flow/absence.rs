@@ -274,7 +274,7 @@ fn a_file_where_a_folder_of_chunks_must_be_is_an_error_and_not_fill() {
         let path = format!("{uri}/{file}");
         fs::create_dir_all(Path::new(&path).parent().unwrap()).unwrap();
         fs::write(&path, "no folder").unwrap();
-        let parts = [&*format!("{path}: is no folder"), "not missing data"];
+        let parts = [&*format!("{path}: is not a folder"), "not missing data"];
         refused(&open(&one()), &job(&uri, [y, x], None), Status::Io, &parts);
     }
 }

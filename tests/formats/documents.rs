@@ -43,6 +43,11 @@ fn write(scratch: &Scratch, name: &str, text: &str) {
 #[test]
 fn where_there_is_no_document_the_text_names_all_that_were_looked_for() {
     let scratch = Scratch::new();
+    let job = Job::failing(&scratch.uri("array"), span(), Status::NotFound);
+    let [system, _] = configs();
+    let (_, failure) = first_failure(&open(&system), &[job]);
+    assert!(failure.text.as_str().contains("array: no such file or folder"), "{failure}");
+    fs::create_dir_all(scratch.path("array")).expect("the array's folder");
     let (status, text) = failure_of(&scratch);
     assert_eq!(status, Status::NotFound);
     let says =

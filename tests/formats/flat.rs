@@ -123,7 +123,7 @@ fn a_uri_that_names_no_such_file_is_not_found() {
             Status::Decode,
             "the file has 10 bytes, its shape needs 12",
         ),
-        (format!("raw:{}", scratch.uri("short.bin")), Status::Invalid, "says no dtype and shape"),
+        (format!("raw:{}", scratch.uri("short.bin")), Status::Invalid, "has no dtype and shape"),
     ] {
         let told = array_info(&uri, &mut block).err().unwrap_or_else(|| panic!("{uri}"));
         assert_eq!(told.status, status, "{told}");

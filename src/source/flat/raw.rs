@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn what_a_uri_does_not_say_or_says_twice_is_refused() {
         for (uri, text) in [
-            ("raw:x", "says no dtype and shape"),
+            ("raw:x", "has no dtype and shape"),
             ("raw:x?dtype=u16", "needs dtype and shape"),
             ("raw:x?dtype=u16&shape=3&shape=4", "'shape=4' is not understood"),
             ("raw:x?dtype=u17&shape=3", "'dtype=u17' is not understood"),
