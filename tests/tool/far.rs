@@ -7,6 +7,7 @@
 use crate::common::fixtures::Scratch;
 use std::process::{Command, Output};
 
+#[cfg(not(feature = "remote"))]
 fn tool(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wavetrain")).args(arguments).output().unwrap()
 }
