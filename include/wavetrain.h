@@ -1562,9 +1562,10 @@ typedef struct wavetrain_config {
      * removed is freed once other files have taken its windows. The page tables are the
      * system's, and no part of a budget. [0] */
     uint32_t map_uncompressed;
-
-    /* For settings that are not built yet another value than the default is UNSUPPORTED by name. */
-    uint32_t saturate; /* 1: casts to integers clamp and truncate; NaN is 0. Not built yet. [0] */
+    /* 1: bool, integers and floats of any size become those of an integer dtype, as
+     * numpy.clip(numpy.trunc(x), least, greatest) of exact numbers gives them; NaN is 0. 0: only
+     * integers that fit without it. [0] */
+    uint32_t saturate;
     /* Address space for mapped files, taken at open if map_uncompressed = 1: windows of 1 GiB,
      * which pass to other files by last use. 1 GiB to 65536 GiB. [64 GiB] */
     uint64_t map_bytes_max;
@@ -1578,6 +1579,8 @@ typedef struct wavetrain_config {
     /* Places in the ring of events that wavetrain_trace copies, of 56 bytes; 0: no event is
      * kept. Up to 16,777,216. [0] */
     uint32_t trace_events;
+
+    /* For settings that are not built yet another value than the default is UNSUPPORTED by name. */
     uint32_t max_indices_per_sample; /* Most indices in the lists of a sample. Not built yet. [0] */
     /* 1: open is OUT_OF_MEMORY, before it touches a page, for a budget beyond what is left of
      * the cgroup's memory limit, of MemAvailable + SwapFree, of CommitLimit if the system keeps
