@@ -1412,7 +1412,8 @@ typedef struct wavetrain_config {
     uint64_t sample_shape[WAVETRAIN_RANK_MAX]; /* Extents of a sample, each at least 1. [none] */
     /* Type of its elements: F32, BF16, F16 of all real numbers; F64 of integers; a wider integer
      * type that loses nothing (U16 to U64 of unsigned ones, I32 and I64); of BOOL any of these,
-     * U8, I8 or I16, as 0 or 1; the array's own type or RAW, as a copy of the bits. [F32] */
+     * U8, I8 or I16, as 0 or 1; the array's own type or RAW, as a copy of the bits. With
+     * saturate = 1 every integer type takes all real numbers. [F32] */
     uint32_t dtype;
     uint32_t dtype_bytes; /* Bytes of an element if dtype is RAW, 1 to 16; else 0. [0] */
 

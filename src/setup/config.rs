@@ -213,6 +213,7 @@ macro_rules! config_table {
         /// Type of its elements: F32, BF16, F16 of all real numbers; F64 of integers; a wider
         /// integer type that loses nothing (U16 to U64 of unsigned ones, I32 and I64); of BOOL any
         /// of these, U8, I8 or I16, as 0 or 1; the array's own type or RAW, as a copy of the bits.
+        /// With saturate = 1 every integer type takes all real numbers.
         dtype: u32 = Dtype::F32 as u32 => Dtype "output element type";
         /// Bytes of an element if dtype is RAW, 1 to 16; else 0.
         dtype_bytes: u32 = 0 => Count "bytes of a raw element";

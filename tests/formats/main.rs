@@ -26,6 +26,7 @@ mod padding;
 mod partial;
 mod parts;
 mod samples;
+mod small;
 mod sparse;
 mod spec_edges;
 mod special_files;
