@@ -1428,7 +1428,8 @@ typedef struct wavetrain_config {
     /* Type of its elements. F32, BF16 and F16 take all real numbers; F64 takes integers. A wider
      * integer type takes integers if it loses nothing: U16 to U64 take unsigned ones, I32 and
      * I64 both. BOOL becomes any of these, U8, I8 or I16, as 0 or 1. The array's own type, or
-     * RAW, is a copy of the bits. [F32] */
+     * RAW, is a copy of the bits. With saturate = 1 every integer type takes all real numbers.
+     * [F32] */
     uint32_t dtype;
     uint32_t dtype_bytes; /* Bytes of an element if dtype is RAW, 1 to 16; else 0. [0] */
 
@@ -1578,9 +1579,10 @@ typedef struct wavetrain_config {
      * removed is freed once other files have taken its windows. The page tables are the
      * system's, and no part of a budget. [0] */
     uint32_t map_uncompressed;
-
-    /* For settings that are not built yet another value than the default is UNSUPPORTED by name. */
-    uint32_t saturate; /* 1: casts to integers clamp and truncate; NaN is 0. Not built yet. [0] */
+    /* 1: bool, integers and floats of any size become those of an integer dtype, as
+     * numpy.clip(numpy.trunc(x), least, greatest) of exact numbers gives them; NaN is 0. 0: only
+     * integers that fit without it. [0] */
+    uint32_t saturate;
     /* Address space for mapped files, taken at open if map_uncompressed = 1: windows of 1 GiB,
      * which pass to other files by last use. 1 GiB to 65536 GiB. [64 GiB] */
     uint64_t map_bytes_max;
@@ -1594,6 +1596,8 @@ typedef struct wavetrain_config {
     /* Places in the ring of events that wavetrain_trace copies, of 56 bytes; 0: no event is
      * kept. Up to 16,777,216. [0] */
     uint32_t trace_events;
+
+    /* For settings that are not built yet another value than the default is UNSUPPORTED by name. */
     uint32_t max_indices_per_sample; /* Most indices in the lists of a sample. Not built yet. [0] */
     /* 1: open is OUT_OF_MEMORY, before it touches a page, if the budget is more than the system
      * allots. That is the least of the rest of the cgroup's memory limit, MemAvailable +

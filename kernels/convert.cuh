@@ -112,21 +112,61 @@ __device__ __forceinline__ uint64_t float_from_integer(uint64_t bits, bool has_s
   return target == kF32 ? single : bf16_from_f32(single);
 }
 
-// An element of any type as one of any that it has a cast to: the table of src/assemble/cast.rs.
+// The binary32 that a float of up to 32 bits is.
+__device__ __forceinline__ uint32_t single_from_float(uint32_t bits, uint8_t source) {
+  return source == kF16 ? f32_from_f16(bits) : source == kBf16 ? f32_from_bf16(bits) : bits;
+}
+
+// The whole part of a float's magnitude, clamped to 64 bits; of NaN 0. The sign is left.
+__device__ __forceinline__ uint64_t whole_magnitude(uint64_t bits, uint8_t source) {
+  if (source == kF64) {
+    double value = __longlong_as_double(static_cast<long long>(bits & 0x7FFFFFFFFFFFFFFF));
+    if (value >= 18446744073709551616.0) return ~uint64_t{0};
+    return value == value ? static_cast<uint64_t>(value) : 0;
+  }
+  uint32_t single = single_from_float(static_cast<uint32_t>(bits), source);
+  float value = float_from_bits(single & 0x7FFFFFFF);
+  if (value >= 18446744073709551616.0f) return ~uint64_t{0};
+  return value == value ? static_cast<uint64_t>(value) : 0;
+}
+
+// The integer of type `target` that is nearest to a number's whole part: clamped to its limits,
+// which changes nothing where all numbers of the source are within them.
+__device__ __forceinline__ uint64_t integer_from(uint64_t bits, uint8_t source,
+                                                 uint32_t source_bytes, uint8_t target) {
+  bool has_sign = is_signed(target);
+  uint32_t target_bits = target == kU8 || target == kI8     ? 8
+                         : target == kU16 || target == kI16 ? 16
+                         : target == kU32 || target == kI32 ? 32
+                                                            : 64;
+  uint64_t most = ~uint64_t{0} >> (64 - target_bits + (has_sign ? 1 : 0));
+  uint64_t magnitude = bits;
+  bool is_negative = false;
+  if (is_signed(source)) {
+    int64_t number = extended(bits, source_bytes);
+    is_negative = number < 0;
+    magnitude = is_negative ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
+  } else if (!is_unsigned(source)) {
+    is_negative = (bits >> (8 * source_bytes - 1) & 1) != 0;
+    magnitude = whole_magnitude(bits, source);
+  }
+  if (!is_negative) return magnitude < most ? magnitude : most;
+  if (!has_sign) return 0;
+  return 0 - (magnitude < most + 1 ? magnitude : most + 1);
+}
+
+// An element of any type as one of any that it has a cast to: the tables of src/assemble/cast.rs.
 __device__ __forceinline__ uint64_t converted(uint64_t bits, uint8_t source, uint32_t source_bytes,
                                               uint8_t target) {
   if (source == kBool) bits = bits != 0;
   if (is_unsigned(target) || is_signed(target)) {
-    return is_signed(source) ? static_cast<uint64_t>(extended(bits, source_bytes)) : bits;
+    return integer_from(bits, source, source_bytes, target);
   }
   if (is_unsigned(source) || is_signed(source)) {
     return float_from_integer(bits, is_signed(source), source_bytes, target);
   }
   if (source == kF64 && target == kF16) return f16_from_f64(bits);
   uint32_t low = static_cast<uint32_t>(bits);
-  uint32_t single = source == kF64    ? f32_from_f64(bits)
-                    : source == kF16  ? f32_from_f16(low)
-                    : source == kBf16 ? f32_from_bf16(low)
-                                      : low;
+  uint32_t single = source == kF64 ? f32_from_f64(bits) : single_from_float(low, source);
   return target == kF32 ? single : target == kBf16 ? bf16_from_f32(single) : f16_from_f32(single);
 }

@@ -11,7 +11,8 @@ use half::f16;
 use wavetrain::base::limits::CODECS_MAX;
 use wavetrain::decode::{Scratch, block_need, decode_chunk, kept_bytes, target_need};
 use wavetrain::records::{
-    ArrayRecord, ByteOrder, Codec, Dtype, Filter, Line, Number, Span, Sum, SumKind, Types,
+    ArrayRecord, ByteOrder, Codec, Dtype, Filter, Line, Number, Packed, Padding, SMALLS, Small,
+    Span, Sum, SumKind, Types,
 };
 use wavetrain::status::{Status, Why};
 
@@ -137,6 +138,13 @@ fn chosen_codec(choices: &mut Choices<'_>) -> Codec {
         }
         4 => Codec::Filter(Filter::PackBits),
         5 => Codec::Crc32c,
+        7 => {
+            let small = choices.one_of(&SMALLS);
+            let paddings = [Padding::Absent, Padding::First, Padding::Last];
+            let padding = small.can_be_packed().then(|| choices.one_of(&paddings));
+            let padding = padding.filter(|_| small == Small::Bit || choices.rarely(2));
+            Codec::Filter(Filter::Packed(Packed { small, padding }))
+        }
         _ => Codec::Sum(Sum { kind: choices.one_of(&kinds), at_start: choices.rarely(2) }),
     }
 }
@@ -394,7 +402,9 @@ fn converted(filter: Filter, source: &[u8]) -> Result<Vec<u8>, No> {
             };
             (types, values(types.encoded, source).into_iter().map(line).collect())
         }
-        Filter::Shuffle(_) | Filter::PackBits => unreachable!("without types"),
+        Filter::Shuffle(_) | Filter::PackBits | Filter::Packed(_) => {
+            unreachable!("without types")
+        }
     };
     bytes_of(types.decoded, &values).ok_or(No::Refused)
 }
@@ -450,8 +460,53 @@ fn undone(filter: Filter, bytes: &[u8], size: usize) -> Result<Vec<u8>, No> {
             let kept = bits.len().checked_sub(usize::from(bytes[0])).filter(|kept| *kept == size);
             kept.map(|kept| bits[..kept].to_vec()).ok_or(No::Refused)
         }
+        Filter::Packed(packed) => undone_small(packed, bytes, size),
         _ => converted(filter, bytes),
     }
+}
+
+/// Elements of few bits, bit by bit; floats as the numbers that they are.
+fn undone_small(packed: Packed, bytes: &[u8], size: usize) -> Result<Vec<u8>, No> {
+    let Packed { small, padding } = packed;
+    let (bits, count) = (small.bits() as usize, size / small.dtype().bytes() as usize);
+    let (stated, data) = match padding {
+        Some(Padding::First) => (Some(bytes[0]), &bytes[1..]),
+        Some(Padding::Last) => (Some(bytes[bytes.len() - 1]), &bytes[..bytes.len() - 1]),
+        _ => (None, bytes),
+    };
+    let unused = 8 * data.len() as i64 - (count * bits) as i64;
+    if stated.is_some_and(|stated| i64::from(stated) != unused) {
+        return Err(No::Refused);
+    }
+    let distance = if padding.is_some() { bits } else { 8 };
+    let bit = |at: usize| u32::from(data[at / 8] >> (at % 8) & 1);
+    let element = |n: usize| (0..bits).fold(0, |sum, at| sum | bit(n * distance + at) << at);
+    Ok((0..count).flat_map(|n| small_value(small, element(n))).collect())
+}
+
+fn small_value(small: Small, bits: u32) -> Vec<u8> {
+    let (fraction_bits, bias) = match small {
+        Small::F8E4m3fn => (3, 7),
+        Small::F8E5m2 => (2, 15),
+        Small::I2 | Small::I4 if bits >> (small.bits() - 1) == 1 => {
+            return vec![(bits as i32 - (1 << small.bits())) as u8];
+        }
+        _ => return vec![bits as u8],
+    };
+    let exponent = (bits & 0x7F) >> fraction_bits;
+    let fraction = f64::from(bits & ((1 << fraction_bits) - 1)) / f64::from(1 << fraction_bits);
+    let sign = if bits >= 0x80 { -1.0 } else { 1.0 };
+    let is_nan = match small {
+        Small::F8E4m3fn => bits & 0x7F == 0x7F,
+        _ => exponent == 31 && fraction > 0.0,
+    };
+    let value = match exponent {
+        _ if is_nan => return (0x7E00 | (bits as u16 & 0x80) << 8).to_le_bytes().to_vec(),
+        31 => f64::INFINITY,
+        0 => fraction * 2f64.powi(1 - bias),
+        _ => (1.0 + fraction) * 2f64.powi(exponent as i32 - bias),
+    };
+    f16::from_f64(sign * value).to_le_bytes().to_vec()
 }
 
 fn decoded_number(filter: Filter) -> Option<Number> {
@@ -459,7 +514,7 @@ fn decoded_number(filter: Filter) -> Option<Number> {
         Filter::Delta(types) | Filter::AsType(types) | Filter::FixedScaleOffset(types, _) => {
             Some(types.decoded)
         }
-        Filter::Shuffle(_) | Filter::PackBits => None,
+        Filter::Shuffle(_) | Filter::PackBits | Filter::Packed(_) => None,
     }
 }
 

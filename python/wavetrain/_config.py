@@ -278,6 +278,10 @@ def number(name: str, default: int | None = None, most: int | None = None) -> An
     )
 
 
+# Fields that are true or false, and no part of a field's description.
+FLAGS = ("keep_loaded", "map_uncompressed", "saturate", "share_owner", "check_memory")
+
+
 @knows(CONFIG)
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
@@ -302,6 +306,8 @@ class Config:
         sample_shape: extents of a sample, 1 to 16 axes.
         dtype: type of its elements: a Dtype, its number or name, a dtype of numpy or torch.
         dtype_bytes: bytes of an element where dtype is RAW; else 0.
+        saturate: arrays of all numbers become an integer dtype: cut off towards 0, clamped to its
+            limits; NaN is 0. False: only integers that always fit.
         fields: several tensors in a batch: up to 8 of `Field`, in the place of sample_shape, dtype,
             dtype_bytes, pad_mode and pad_value.
         max_boxes_per_sample: up to 255; 0: one for each field. Set it where boxes are a part of
@@ -454,6 +460,7 @@ class Config:
     attach_timeout_s: float | None = 60.0
     check_memory: bool = True
     cpus: Sequence[int] | None = None
+    saturate: bool = False
 
     @classmethod
     def default(
@@ -503,7 +510,7 @@ class Config:
             self._keep("share_name", _border.path("share_name", self.share_name))
         if self.cpus is not None:
             self._keep("cpus", cpu_numbers(self.cpus))
-        for name in ("keep_loaded", "map_uncompressed", "share_owner", "check_memory"):
+        for name in FLAGS:
             self._keep(name, _border.flag(name, getattr(self, name)))
         for name in ("pop_timeout_s", "reset_timeout_s", "attach_timeout_s"):
             given = getattr(self, name)
@@ -583,8 +590,8 @@ SAME = [
     for field in dataclasses.fields(Config)
     if field.metadata.get("limits") or isinstance(vars(Config).get(field.name), Coerced)
 ] + [
-    *("samples_per_batch", "drop_last", "digest", "augment", "keep_loaded", "map_uncompressed"),
-    *("share_owner", "check_memory"),
+    *("samples_per_batch", "drop_last", "digest", "augment"),
+    *FLAGS,
 ]
 
 

@@ -238,7 +238,8 @@ def of_obstore(inner: Any) -> tuple[str, Remote] | None:
     has_provider = getattr(inner, "credential_provider", None) is not None
     if (known is None and type(inner).__name__ != "HTTPStore") or has_provider:
         return None
-    options = {str(key): str(value) for key, value in (inner.client_options or {}).items()}
+    given: dict[Any, Any] = dict(inner.client_options or {})
+    options = {str(key): str(value) for key, value in given.items()}
     if known is None:
         return str(inner.url).rstrip("/"), Remote({}, options)
     scheme, bucket_key, prefix = known

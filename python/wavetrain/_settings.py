@@ -47,7 +47,7 @@ LIMITS = {
     "keep_loaded": (1, 0, 1),
     "reset_timeout_ns": (30000000000, 0, 18446744073709551615),
     "map_uncompressed": (0, 0, 1),
-    "saturate": (0, 0, 4294967295),
+    "saturate": (0, 0, 1),
     "map_bytes_max": (68719476736, 1073741824, 70368744177664),
     "n_readers": (8, 0, 1024),
     "lent_slots": (0, 0, 64),

@@ -15,6 +15,9 @@
 //! | any type      | itself, as a bit copy                                                      |
 //! | RAW           | every type of the same size, as a bit copy                                 |
 //!
+//! A cast that clamps also takes Bool, every integer and every float to every integer: cut off
+//! towards 0, then clamped to the integers of the target; NaN is 0.
+//!
 //! Bool is 1 if its byte is not 0; nothing but Bool becomes Bool. Integers and F64 round once to
 //! nearest even, to BF16 through F32; what is too large becomes infinity.
 //!
@@ -27,7 +30,9 @@
 
 use crate::base::arena::{Rows, RowsMut};
 use crate::base::limits::ELEMENT_BYTES_MAX;
-use crate::loops::casts::{GATHER_BYTES_MAX, Gather, RowLoop, copies, copy_dense, pair};
+use crate::loops::casts::{
+    GATHER_BYTES_MAX, Gather, Pair, RowLoop, clamping_pair, copies, copy_dense, pair,
+};
 use crate::loops::simd::{COPY_KERNELS, reversed};
 use crate::records::{ByteOrder, DTYPES, Dtype};
 use crate::simd::{DenseRows, Level, stream_fence};
@@ -101,21 +106,45 @@ impl Cast {
             return copy(level, source_bytes, source.word_bytes())
                 .filter(|_| source_bytes == target_bytes);
         }
-        let pair = pair(source, target)?;
-        Some(Cast {
-            target_bytes,
-            dense: DenseRows::at(&pair.kernels, pair.portable, level),
-            copies: false,
-            is_streamed: false,
-            ..copy(level, source_bytes, source_bytes)?
-        })
+        changes(level, pair(source, target)?, source_bytes, target_bytes)
     }
 
-    /// The types that elements of a type may become, in the order of their numbers.
-    pub fn targets_of(source: Dtype, source_bytes: u32) -> impl Iterator<Item = Dtype> {
+    /// [`Cast::find`] for a field that clamps.
+    pub fn find_clamped(
+        source: Dtype,
+        source_bytes: u32,
+        target: Dtype,
+        target_bytes: u32,
+    ) -> Option<Cast> {
+        Cast::find_clamped_at(Level::here(), source, source_bytes, target, target_bytes)
+    }
+
+    /// [`Cast::find_clamped`] with the instructions of one level.
+    pub fn find_clamped_at(
+        level: Level,
+        source: Dtype,
+        source_bytes: u32,
+        target: Dtype,
+        target_bytes: u32,
+    ) -> Option<Cast> {
+        let found = Cast::find_at(level, source, source_bytes, target, target_bytes);
+        if found.is_some() || !has_size(source, source_bytes) || !has_size(target, target_bytes) {
+            return found;
+        }
+        changes(level, clamping_pair(source, target)?, source_bytes, target_bytes)
+    }
+
+    /// The types that elements of a type may become, in the order of their numbers; all that one
+    /// that clamps has, if `is_clamped`.
+    pub fn targets_of(
+        source: Dtype,
+        source_bytes: u32,
+        is_clamped: bool,
+    ) -> impl Iterator<Item = Dtype> {
+        let find = if is_clamped { Cast::find_clamped } else { Cast::find };
         DTYPES.into_iter().filter(move |target| {
             let target_bytes = if *target == Dtype::Raw { source_bytes } else { target.bytes() };
-            Cast::find(source, source_bytes, *target, target_bytes).is_some()
+            find(source, source_bytes, *target, target_bytes).is_some()
         })
     }
 
@@ -245,6 +274,17 @@ fn has_size(dtype: Dtype, bytes: u32) -> bool {
         Dtype::Raw => bytes >= 1 && bytes as usize <= ELEMENT_BYTES_MAX,
         other => bytes == other.bytes(),
     }
+}
+
+/// The change of one type into another.
+fn changes(level: Level, pair: Pair, source_bytes: u32, target_bytes: u32) -> Option<Cast> {
+    Some(Cast {
+        target_bytes,
+        dense: DenseRows::at(&pair.kernels, pair.portable, level),
+        copies: false,
+        is_streamed: false,
+        ..copy(level, source_bytes, source_bytes)?
+    })
 }
 
 /// The bit copy of elements of `bytes` bytes; a byte order swaps the words of `word_bytes`.

@@ -11,6 +11,9 @@ use std::vec::Vec;
 
 static FIXTURE: &[u8] = include_bytes!("../../tests/data/casts.bin");
 
+/// Likewise of casts that clamp.
+static CLAMPS: &[u8] = include_bytes!("../../tests/data/clamps.bin");
+
 /// One record of the fixture.
 pub(crate) struct Known<'a> {
     pub source: Dtype,
@@ -20,8 +23,18 @@ pub(crate) struct Known<'a> {
 }
 
 pub(crate) fn known() -> Vec<Known<'static>> {
-    let mut rest = FIXTURE;
+    records_of(FIXTURE)
+}
+
+/// All casts, those that clamp too.
+fn all_known() -> Vec<Known<'static>> {
+    [records_of(FIXTURE), records_of(CLAMPS)].into_iter().flatten().collect()
+}
+
+/// Records of one source that follow each other have their elements once, in the first of them.
+fn records_of(mut rest: &'static [u8]) -> Vec<Known<'static>> {
     let mut records = Vec::new();
+    let mut input: &[u8] = &[];
     while !rest.is_empty() {
         let mut take = |count: usize| {
             let (head, tail) = rest.split_at(count);
@@ -32,7 +45,10 @@ pub(crate) fn known() -> Vec<Known<'static>> {
         let source = Dtype::from_code(number()).unwrap();
         let target = Dtype::from_code(number()).unwrap();
         let count = number() as usize;
-        let input = take(count * source.bytes() as usize);
+        if count > 0 {
+            input = take(count * source.bytes() as usize);
+        }
+        let count = input.len() / source.bytes() as usize;
         let output = take(count * target.bytes() as usize);
         records.push(Known { source, target, input, output });
     }
@@ -44,7 +60,7 @@ fn find(source: Dtype, target: Dtype) -> Cast {
 }
 
 fn find_at(level: Level, source: Dtype, target: Dtype) -> Cast {
-    Cast::find_at(level, source, source.bytes(), target, target.bytes()).unwrap()
+    Cast::find_clamped_at(level, source, source.bytes(), target, target.bytes()).unwrap()
 }
 
 /// A row of source elements.
@@ -103,7 +119,7 @@ fn check(known: &Known<'_>, output: &[u8]) {
 /// All fixture values at all levels, side by side and spread out in both byte orders.
 fn check_all() {
     for level in Level::each() {
-        for known in known() {
+        for known in all_known() {
             let cast = find_at(level, known.source, known.target);
             let word = known.source.word_bytes() as usize;
             check(&known, &cast_dense(&cast, known.input));
@@ -137,7 +153,7 @@ fn values(dtype: Dtype) -> Vec<u8> {
 
 /// All pairs that change the type and are not the lowest level.
 fn for_each_level_and_pair(mut check: impl FnMut(Level, Dtype, Dtype)) {
-    let pairs: Vec<_> = known().iter().map(|known| (known.source, known.target)).collect();
+    let pairs: Vec<_> = all_known().iter().map(|known| (known.source, known.target)).collect();
     for level in Level::each().skip(1) {
         pairs.iter().for_each(|(source, target)| check(level, *source, *target));
     }
@@ -303,16 +319,34 @@ fn the_hosts_float_environment_changes_no_bit() {
 }
 
 #[test]
-fn the_fixture_has_every_pair_that_changes_the_type() {
-    let pairs: Vec<_> = known().iter().map(|known| (known.source, known.target)).collect();
-    for source in DTYPES {
-        for target in DTYPES {
-            let (source_bytes, target_bytes) = (source.bytes().max(1), target.bytes().max(1));
-            let changes = source != target && target != Dtype::Raw;
-            let found = Cast::find(source, source_bytes, target, target_bytes).is_some();
-            let expected = pairs.contains(&(source, target));
-            assert_eq!(found && changes, expected, "{} to {}", source.name(), target.name());
+fn the_fixtures_have_every_pair_that_changes_the_type() {
+    for (known, find) in [
+        (known(), Cast::find as fn(Dtype, u32, Dtype, u32) -> Option<Cast>),
+        (all_known(), Cast::find_clamped),
+    ] {
+        let pairs: Vec<_> = known.iter().map(|known| (known.source, known.target)).collect();
+        for source in DTYPES {
+            for target in DTYPES {
+                let (source_bytes, target_bytes) = (source.bytes().max(1), target.bytes().max(1));
+                let changes = source != target && target != Dtype::Raw;
+                let found = find(source, source_bytes, target, target_bytes).is_some();
+                let expected = pairs.contains(&(source, target));
+                assert_eq!(found && changes, expected, "{} to {}", source.name(), target.name());
+            }
         }
+    }
+}
+
+#[test]
+fn a_cast_that_clamps_takes_every_number_to_every_integer_and_nothing_else() {
+    let is_number = |dtype: Dtype| !matches!(dtype, Dtype::C64 | Dtype::C128 | Dtype::Raw);
+    let is_integer = |dtype: Dtype| dtype as u32 >= Dtype::I32 as u32 && dtype as u32 <= 11;
+    for (source, target) in DTYPES.into_iter().flat_map(|source| DTYPES.map(|to| (source, to))) {
+        let bytes = (source.bytes().max(1), target.bytes().max(1));
+        let plain = Cast::find(source, bytes.0, target, bytes.1).is_some();
+        let clamped = Cast::find_clamped(source, bytes.0, target, bytes.1).is_some();
+        let expected = plain || is_number(source) && is_integer(target);
+        assert_eq!(clamped, expected, "{} to {}", source.name(), target.name());
     }
 }
 

@@ -1,5 +1,5 @@
-//! Chunks whose codecs say in the metadata what they did: numcodecs' filters, and its checksums of
-//! other kinds than crc32c after the bytes.
+//! Chunks whose codecs say in the metadata what they did: numcodecs' filters, elements of few bits,
+//! and numcodecs' checksums of other kinds than crc32c after the bytes.
 //!
 //! In: the encoded chunk, whole. Out: the whole chunk. Invariant: every codec but a compressor gets
 //! as many bytes as it made of what the codec before it made, counted from the chunk's own size, so
@@ -20,9 +20,10 @@ use crate::fail;
 use crate::loops::crc32::crc32;
 use crate::loops::crc32c::crc32c;
 use crate::loops::filters::{OutOfRange, as_type, undelta, unpack_bits, unscale};
+use crate::loops::small::{unpack, widen};
 use crate::loops::sums::{adler32, fletcher32};
 use crate::loops::unshuffle::{Shuffle, unshuffle};
-use crate::records::{ArrayRecord, ChunkBytes, Codec, Filter, Span, Sum, SumKind};
+use crate::records::{ArrayRecord, ChunkBytes, Codec, Filter, Packed, Padding, Span, Sum, SumKind};
 use core::ops::Range;
 
 /// Whether this module decodes chunks of `record`.
@@ -182,8 +183,31 @@ fn undo_into(filter: Filter, source: &[u8], target: &mut [u8]) -> Result<(), Fau
             unpack_bits(bits, target);
             Ok(())
         }
+        Filter::Packed(packed) => return unpack_small(packed, source, target),
     };
     outcome.map_err(|OutOfRange(value)| Fault::Range(value))
+}
+
+/// Makes elements of the array of those of few bits.
+fn unpack_small(packed: Packed, source: &[u8], target: &mut [u8]) -> Result<(), Fault> {
+    let Some(padding) = packed.padding else {
+        widen(packed.small, source, target);
+        return Ok(());
+    };
+    let (stated, bytes) = match padding {
+        Padding::Absent => (None, source),
+        Padding::First => (source.first(), source.get(1..).unwrap_or(&[])),
+        Padding::Last => {
+            source.split_last().map_or((None, source), |(last, rest)| (Some(last), rest))
+        }
+    };
+    let elements = target.len() / packed.small.dtype().bytes() as usize;
+    let unused = 8 * bytes.len() - elements * packed.small.bits() as usize;
+    if let Some(stated) = stated.filter(|stated| usize::from(**stated) != unused) {
+        return Err(Fault::Padding(*stated));
+    }
+    unpack(packed.small, bytes, target);
+    Ok(())
 }
 
 /// The part of the bytes that a checksum covers, which is right.

@@ -8,7 +8,7 @@ use crate::loops::convert::{
     Brain, Half, brain_from_f32, brain_from_f64, f32_from_brain, f32_from_f64, f32_from_half,
     half_from_f32, odd_f32_from_f64,
 };
-use crate::loops::simd::{RowsKernels, cast_kernels, swap_kernels};
+use crate::loops::simd::{RowsKernels, cast_kernels, clamping_kernels, swap_kernels};
 use crate::records::Dtype;
 
 /// Largest element that is gathered.
@@ -23,29 +23,40 @@ pub type Portable = fn(&[u8], &mut [u8]);
 /// Gathers a row: source bytes, first byte of the first element, bytes to the next element, target.
 pub type Gather = fn(&[u8], usize, isize, &mut [u8]);
 
-/// Does rows of elements side by side: at once, or first to floats and from there to halves, which
-/// takes so long that the way to the floats hardly counts. A loop for each source would be three
-/// times the code.
+/// Does rows of elements side by side: at once, or first to elements of another type and from those
+/// to the target's. A loop for each source and target would be several times the code, and the
+/// second one takes most of the time.
 #[derive(Clone, Copy, Debug)]
 pub enum RowLoop {
     /// All of it.
     Single(Portable),
-    /// From source elements of so many bytes to floats.
-    ToHalves(Portable, usize),
+    /// By way of another type.
+    Double(TwoLoops),
 }
 
-/// Does a row to halves; `strip` holds anything.
-pub fn row_to_halves(
-    (to_floats, source_bytes): (Portable, usize),
-    source: &[u8],
-    target: &mut [u8],
-    strip: &mut [u8; STRIP_BYTES],
-) {
-    let sources = source.chunks(STRIP_BYTES / 4 * source_bytes);
-    for (source, target) in sources.zip(target.chunks_mut(STRIP_BYTES / 2)) {
-        let floats = &mut strip[..2 * target.len()];
-        to_floats(source, floats);
-        halves_from_floats(floats, target);
+/// Two loops, one after the other, and the bytes of an element before, between and after them.
+#[derive(Clone, Copy, Debug)]
+pub struct TwoLoops {
+    loops: [Portable; 2],
+    bytes: [usize; 3],
+}
+
+impl TwoLoops {
+    /// From one type by way of another one to a third.
+    pub fn new(loops: [Portable; 2], types: [Dtype; 3]) -> TwoLoops {
+        TwoLoops { loops, bytes: types.map(|dtype| dtype.bytes() as usize) }
+    }
+
+    /// Does a row; `strip` holds anything.
+    pub fn row(&self, source: &[u8], target: &mut [u8], strip: &mut [u8; STRIP_BYTES]) {
+        let [before, between, after] = self.bytes;
+        let elements = STRIP_BYTES / between;
+        let sources = source.chunks(elements * before);
+        for (source, target) in sources.zip(target.chunks_mut(elements * after)) {
+            let strip = &mut strip[..target.len() / after * between];
+            self.loops[0](source, strip);
+            self.loops[1](strip, target);
+        }
     }
 }
 
@@ -68,13 +79,35 @@ pub struct Pair {
 pub fn pair(source: Dtype, target: Dtype) -> Option<Pair> {
     let portable = match target {
         Dtype::F16 if source == Dtype::F32 => RowLoop::Single(halves_from_floats),
-        Dtype::F16 => RowLoop::ToHalves(to_halves(source)?, source.bytes() as usize),
+        Dtype::F16 => RowLoop::Double(TwoLoops::new(
+            [to_halves(source)?, halves_from_floats],
+            [source, Dtype::F32, target],
+        )),
         Dtype::F32 => RowLoop::Single(to_floats(source)?),
         Dtype::Bf16 => RowLoop::Single(to_brains(source)?),
         Dtype::F64 => RowLoop::Single(to_doubles(source)?),
         _ => RowLoop::Single(widening(source, target)?),
     };
     Some(Pair { kernels: cast_kernels(source, target), portable })
+}
+
+/// The change of a number into an integer that clamps; None where there is none.
+#[inline(never)]
+pub fn clamping_pair(source: Dtype, target: Dtype) -> Option<Pair> {
+    use Dtype::{Bf16, F16, F32, F64, I32, I64, U32, U64};
+    let first = match source {
+        F16 | Bf16 => (to_floats(source)?, F32),
+        U32 => (most_i32 as Portable, I32),
+        F32 | F64 | I32 | I64 | U64 => (clamping(source, target)?, target),
+        _ => (widening(source, I32)?, I32),
+    };
+    let portable = if first.1 == target {
+        RowLoop::Single(first.0)
+    } else {
+        let loops = [first.0, clamping(first.1, target)?];
+        RowLoop::Double(TwoLoops::new(loops, [source, first.1, target]))
+    };
+    Some(Pair { kernels: clamping_kernels(source, target), portable })
 }
 
 /// The loop that converts elements of a type of Rust's.
@@ -197,6 +230,54 @@ fn widening(source: Dtype, target: Dtype) -> Option<Portable> {
         (I16, I64) => each!(i16, i64::from),
         (I32, I64) => each!(i32, i64::from),
         _ => return None,
+    })
+}
+
+/// The loop from one integer type to another that clamps to the values that both have.
+macro_rules! clamped {
+    ($source:ty, $target:ty) => {
+        each!($source, |value: $source| {
+            const LOW: i128 = <$target>::MIN as i128;
+            const HIGH: i128 = <$target>::MAX as i128;
+            const SOURCE: [i128; 2] = [<$source>::MIN as i128, <$source>::MAX as i128];
+            const LEAST: $source = if LOW > SOURCE[0] { LOW as $source } else { <$source>::MIN };
+            const MOST: $source = if HIGH < SOURCE[1] { HIGH as $source } else { <$source>::MAX };
+            value.clamp(LEAST, MOST) as $target
+        })
+    };
+}
+
+/// To the signed integers of the same size.
+fn most_i32(source: &[u8], target: &mut [u8]) {
+    let convert: Portable = clamped!(u32, i32);
+    convert(source, target);
+}
+
+/// The loop from a float to an integer: the conversion truncates and clamps, and NaN becomes 0.
+macro_rules! truncated {
+    ($source:ty, $target:ty) => {
+        each!($source, |value: $source| value as $target)
+    };
+}
+
+/// To integers, from the types that the others reach them by. [`widening`] has the other pairs of
+/// integers.
+fn clamping(source: Dtype, target: Dtype) -> Option<Portable> {
+    use Dtype::{F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+    macro_rules! chosen {
+        ($($from:ident $source:ty, $make:ident => $($to:ident $target:ty),*;)*) => {
+            match (source, target) {
+                $($(($from, $to) => $make!($source, $target),)*)*
+                _ => return None,
+            }
+        };
+    }
+    Some(chosen! {
+        I32 i32, clamped => U8 u8, I8 i8, U16 u16, I16 i16, U32 u32, U64 u64;
+        I64 i64, clamped => U8 u8, I8 i8, U16 u16, I16 i16, U32 u32, I32 i32, U64 u64;
+        U64 u64, clamped => U8 u8, I8 i8, U16 u16, I16 i16, U32 u32, I32 i32, I64 i64;
+        F32 f32, truncated => U8 u8, I8 i8, U16 u16, I16 i16, U32 u32, I32 i32, U64 u64, I64 i64;
+        F64 f64, truncated => U8 u8, I8 i8, U16 u16, I16 i16, U32 u32, I32 i32, U64 u64, I64 i64;
     })
 }
 

@@ -31,5 +31,6 @@ mod normal;
 mod repeat;
 pub mod resample;
 pub mod simd;
+pub mod small;
 pub mod sums;
 pub mod unshuffle;

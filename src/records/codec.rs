@@ -3,7 +3,7 @@
 //! In: what metadata says of a codec. Out: one item of a chain. Invariant: the sizes that a codec
 //! makes follow from the size that it is given, but for those that compress.
 
-use super::{ByteOrder, Dtype};
+use super::{ByteOrder, Dtype, Packed};
 use crate::base::limits::CODECS_MAX;
 
 macro_rules! codecs {
@@ -49,7 +49,8 @@ codecs! {
     Delta("delta", 0, is_of_elements) = Codec::Filter(Filter::Delta(_)),
     FixedScaleOffset("fixedscaleoffset", 0, is_of_elements)
         = Codec::Filter(Filter::FixedScaleOffset(..)),
-    PackBits("packbits", 0, is_of_elements) = Codec::Filter(Filter::PackBits),
+    PackBits("packbits", 0, is_of_elements)
+        = Codec::Filter(Filter::PackBits | Filter::Packed(_)),
     AsType("astype", 0, is_of_elements) = Codec::Filter(Filter::AsType(_)),
     Quantize("quantize", 0, is_of_elements),
     BitRound("bitround", 0, is_of_elements),
@@ -146,6 +147,8 @@ pub enum Filter {
     /// Eight booleans to a byte, the first in its highest bit; before them a byte that counts the
     /// bits at the end that are none.
     PackBits,
+    /// Elements of few bits, a byte each or side by side: what makes bytes of a chunk in zarr v3.
+    Packed(Packed),
 }
 
 /// The types of the elements on both sides of a filter.
@@ -234,6 +237,7 @@ impl Codec {
                 bytes.is_multiple_of(decoded).then(|| bytes / decoded * encoded)
             }
             Codec::Filter(PackBits) => Some(1 + bytes.div_ceil(8)),
+            Codec::Filter(Filter::Packed(packed)) => packed.encoded_bytes(bytes),
             _ => None,
         }
     }

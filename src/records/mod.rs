@@ -22,6 +22,7 @@ mod need;
 mod packing;
 mod parts;
 mod placement;
+mod small;
 mod spelling;
 mod time;
 
@@ -43,6 +44,7 @@ pub use need::{Need, Span};
 pub use packing::Packing;
 pub use parts::{PART_DIGITS_MAX, Part};
 pub use placement::{LEVEL_ROUNDING, LevelChoice, Placement, split_level_name, write_level_name};
+pub use small::{Packed, Padding, SMALLS, Small};
 pub use spelling::Spelling;
 pub use time::{TIME_UNITS, Time};
 
@@ -144,6 +146,8 @@ pub struct ArrayRecord {
     pub dtype_bytes: u32,
     /// The times that elements, which are int64 then, are.
     pub time: Option<Time>,
+    /// The type that the document names, if it has fewer bits than `dtype`.
+    pub small: Option<Small>,
     /// Stands for an array of rank 0 where boxes are read: its rank and extent are 1, and its file
     /// is that of rank 0.
     pub is_scalar: bool,
@@ -211,6 +215,7 @@ impl ArrayRecord {
         dtype: Dtype::U8,
         dtype_bytes: 1,
         time: None,
+        small: None,
         is_scalar: false,
         byte_order: ByteOrder::Little,
         shape: [0; RANK_MAX],

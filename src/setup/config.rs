@@ -214,6 +214,7 @@ macro_rules! config_table {
         /// A wider integer type takes integers if it loses nothing: U16 to U64 take unsigned ones,
         /// I32 and I64 both. BOOL becomes any of these, U8, I8 or I16, as 0 or 1. The array's own
         /// type, or RAW, is a copy of the bits.
+        /// With saturate = 1 every integer type takes all real numbers.
         dtype: u32 = Dtype::F32 as u32 => Dtype "output element type";
         /// Bytes of an element if dtype is RAW, 1 to 16; else 0.
         dtype_bytes: u32 = 0 => Count "bytes of a raw element";
@@ -396,10 +397,10 @@ macro_rules! config_table {
         /// removed is freed once other files have taken its windows. The page tables are the
         /// system's, and no part of a budget.
         map_uncompressed: u32 = 0, [0, 1] => Switch "copy uncompressed data out of mapped files";
-        // For settings that are not built yet another value than the default is UNSUPPORTED by
-        // name.
-        /// 1: casts to integers clamp and truncate; NaN is 0. Not built yet.
-        saturate: u32 = 0, {unbuilt};
+        /// 1: bool, integers and floats of any size become those of an integer dtype, as
+        /// numpy.clip(numpy.trunc(x), least, greatest) of exact numbers gives them; NaN is 0.
+        /// 0: only integers that fit without it.
+        saturate: u32 = 0, [0, 1] => Switch "numbers are clamped to an integer dtype; NaN is 0";
         /// Address space for mapped files, taken at open if map_uncompressed = 1: windows of 1 GiB,
         /// which pass to other files by last use.
         map_bytes_max: u64 = 64 << 30, [WINDOW_BYTES, MAP_BYTES_MAX]
@@ -414,6 +415,8 @@ macro_rules! config_table {
         /// Places in the ring of events that wavetrain_trace copies, of 56 bytes; 0: no event is
         /// kept.
         trace_events: u32 = 0, [0, TRACE_EVENTS_MAX] => Count "events of stages that are kept";
+        // For settings that are not built yet another value than the default is UNSUPPORTED by
+        // name.
         /// Most indices in the lists of a sample. Not built yet.
         max_indices_per_sample: u32 = 0, {unbuilt};
         /// 1: open is OUT_OF_MEMORY, before it touches a page, if the budget is more than the

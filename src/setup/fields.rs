@@ -47,6 +47,8 @@ pub struct Field {
     pub pad_element: [u8; ELEMENT_BYTES_MAX],
     /// Constant padding takes it, not the array's fill value.
     pub pads_value: bool,
+    /// Numbers of any kind become integers, clamped.
+    pub is_clamped: bool,
 }
 
 /// The fields of a batch.
@@ -87,7 +89,8 @@ impl Field {
 
     /// The cast of an array's elements to those of the field, if there is one.
     pub fn cast_from(&self, record: &ArrayRecord) -> Option<Cast> {
-        Cast::find(record.dtype, record.dtype_bytes, self.dtype, self.dtype_bytes)
+        let find = if self.is_clamped { Cast::find_clamped } else { Cast::find };
+        find(record.dtype, record.dtype_bytes, self.dtype, self.dtype_bytes)
     }
 
     /// The same for memory of a caller: of RAW each array's own bytes.
@@ -179,6 +182,7 @@ impl Field {
             pad_mode: pad_mode(spec.pad_mode),
             pad_element,
             pads_value: spec.pad_value_set == 1,
+            is_clamped: false,
         })
     }
 
@@ -229,6 +233,7 @@ pub fn fields_from_config(config: &Config, why: &mut Why) -> Result<(Fields, u64
     let samples = config.samples_per_batch;
     let mut bytes = 0;
     for field in &mut fields {
+        field.is_clamped = config.saturate == 1;
         field.offset = align_up(bytes, BUFFER_ALIGN);
         // Eight fields of samples of 16 TiB each, a million times: below 2^67, but checked.
         let all = field.sample_bytes.checked_mul(u64::from(samples));

@@ -7,7 +7,7 @@
 use super::Level;
 use crate::base::arena::{Rows, RowsMut};
 use crate::loops::augment::{Hole, Steps};
-use crate::loops::casts::{RowLoop, STRIP_BYTES, row_to_halves};
+use crate::loops::casts::{RowLoop, STRIP_BYTES};
 use crate::loops::simd::{
     LevelKernel, RowFold, RowsKernels, StepsKernels, rows_streamed, steps_kernels,
 };
@@ -94,10 +94,10 @@ impl DenseRows {
             RowLoop::Single(portable) => {
                 (0..target.count()).for_each(|row| portable(source.row(row), target.row(row)));
             }
-            RowLoop::ToHalves(to_floats, source_bytes) => {
-                let (first, mut strip) = ((to_floats, source_bytes), [0; STRIP_BYTES]);
+            RowLoop::Double(loops) => {
+                let mut strip = [0; STRIP_BYTES];
                 for row in 0..target.count() {
-                    row_to_halves(first, source.row(row), target.row(row), &mut strip);
+                    loops.row(source.row(row), target.row(row), &mut strip);
                 }
             }
         }

@@ -23,6 +23,7 @@ const PACKS: &[(&str, &[u8])] = &[
     ("packed", include_bytes!("../data/packed.tar.zst")),
     ("rectilinear", include_bytes!("../data/rectilinear.tar.zst")),
     ("samples", include_bytes!("../data/samples.tar.zst")),
+    ("small", include_bytes!("../data/small.tar.zst")),
     ("statistics", include_bytes!("../data/statistics.tar.zst")),
     ("v2", include_bytes!("../data/v2.tar.zst")),
     ("zarrs", include_bytes!("../data/zarrs.tar.zst")),
@@ -127,7 +128,9 @@ pub fn store(name: &str) -> &'static Store {
 
 /// The stores whose chunks lie in their files as they are.
 pub fn uncompressed() -> impl Iterator<Item = &'static Store> {
-    let has_filter = |store: &Store| store.family == "filters" || store.name.contains("delta");
+    let has_filter = |store: &Store| {
+        ["filters", "small"].contains(&store.family.as_str()) || store.name.contains("delta")
+    };
     all().iter().filter(move |store| store.codecs.is_empty() && !has_filter(store))
 }
 

@@ -154,6 +154,29 @@ fn cast_element(from: Dtype, to: Dtype, element: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
+/// All elements cut off and clamped to an integer type; NaN is 0. Panics if they are no numbers.
+pub fn clamped(from: Dtype, to: Dtype, data: &[u8]) -> Vec<u8> {
+    let bits = 8 * to.bytes();
+    let limits: (i128, i128) = match to {
+        Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => (0, (1 << bits) - 1),
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => {
+            (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        }
+        other => panic!("{} is no integer", other.name()),
+    };
+    let whole = |element: &[u8]| match real(from, element).expect("a number") {
+        Real::Integer(number) => number,
+        Real::Float(number) if number.is_nan() => 0,
+        Real::Float(number) => number.clamp(-1e30, 1e30).trunc() as i128,
+    };
+    data.chunks_exact(from.bytes() as usize)
+        .flat_map(|element| {
+            let number = whole(element).clamp(limits.0, limits.1);
+            number.to_le_bytes()[..to.bytes() as usize].to_vec()
+        })
+        .collect()
+}
+
 /// A NaN becomes the quiet one with its sign; everything else rounds once, ties to even.
 fn f32_from_real(value: Real) -> f32 {
     match value {

@@ -123,7 +123,7 @@ pub fn pairs() -> Vec<(Dtype, u32, Dtype)> {
         for bytes in sizes {
             for target in DTYPES {
                 let target_bytes = if target == Dtype::Raw { bytes } else { target.bytes() };
-                if Cast::find(source, bytes, target, target_bytes).is_some() {
+                if Cast::find_clamped(source, bytes, target, target_bytes).is_some() {
                     pairs.push((source, bytes, target));
                 }
             }
@@ -211,7 +211,7 @@ impl Case {
     ) -> Case {
         let bytes = record.dtype_bytes;
         let target_bytes = if dtype == Dtype::Raw { bytes } else { dtype.bytes() };
-        let cast = Cast::find(record.dtype, bytes, dtype, target_bytes).unwrap();
+        let cast = Cast::find_clamped(record.dtype, bytes, dtype, target_bytes).unwrap();
         let block_bytes = record.chunk_bytes.max(1) as usize;
         let (filter, typesize) = (Filter::None, 1);
         let words = AugmentWords::default();

@@ -1,11 +1,15 @@
-"""Writes casts.bin: what numpy and ml_dtypes make of chosen values, for every cast of the contract.
+"""Writes casts.bin: what numpy and ml_dtypes make of chosen values, for every cast of the contract;
+and clamps.bin: likewise for every other cast to an integer, which clamps.
 
     python make_casts.py        (numpy 2.4, ml_dtypes 0.6)
 
-The file is a sequence of records, all numbers little-endian u32 unless said:
+A file is a sequence of records, all numbers little-endian u32 unless said:
 source type, target type (numbers of the C header), count, source elements, target elements.
 A NaN in the result is replaced by the quiet NaN with the sign of its source, as the contract says;
 numpy itself keeps part of the payload. Casts to bfloat16 go through float32, as ml_dtypes does it.
+Casts that clamp are numpy.clip of numpy.trunc in long doubles, which hold every integer of 64 bits
+(on x86-64), and 0 for NaN. clamps.bin has no record of pairs that casts.bin has, and the values of
+each source once: its count is 0 in records that take those of the record before.
 """
 
 import pathlib
@@ -103,13 +107,50 @@ def cast(values, target):
     return result
 
 
+def clamp(values, target):
+    if values.dtype.kind == "b":
+        return (values.view(np.uint8) != 0).astype(target)
+    info = np.iinfo(target)
+    with np.errstate(all="ignore"):
+        wide = values.astype(np.float32) if values.dtype == BF16 else values
+        whole = np.trunc(wide.astype(np.longdouble))
+    whole = np.where(np.isnan(whole), np.longdouble(0), whole)
+    least, most = np.longdouble(info.min), np.longdouble(info.max)
+    assert int(least) == info.min and int(most) == info.max
+    return np.clip(whole, least, most).astype(target)
+
+
+def limits(values, integer_types):
+    """Some of the values, and what lies around the limits of every integer, in their type."""
+    chosen = [values[::4]]
+    for info in map(np.iinfo, integer_types):
+        for limit in (info.min, info.max):
+            for step in (-2, -1, -0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75, 1, 2):
+                with np.errstate(all="ignore"):
+                    number = np.array([np.longdouble(limit) + np.longdouble(step)])
+                    number = number.astype(np.float64).astype(values.dtype)
+                up, down = (values.dtype.type(end) for end in (np.inf, -np.inf))
+                chosen += [number, np.nextafter(number, up), np.nextafter(number, down)]
+    patterns = np.concatenate(chosen).view(f"uint{8 * values.dtype.itemsize}")
+    return np.unique(patterns).view(values.dtype)
+
+
 def main():
     integer_types = [np.dtype(f"{sign}int{bits}") for bits in (8, 16, 32, 64) for sign in ("u", "")]
     float_types = [np.dtype("float16"), BF16, np.dtype("float32"), np.dtype("float64")]
     truth = np.dtype("bool")
-    out = bytearray()
+    out, clamped = bytearray(), bytearray()
     for source in [*integer_types, *float_types, truth]:
         values = floats(source) if source in float_types else integers(source)
+        near = limits(values, integer_types) if source in float_types else values
+        is_first = True
+        for target in integer_types:
+            if target != source and not has_cast(source, target):
+                count = len(near) if is_first else 0
+                head = [CODES[source.name], CODES[target.name], count]
+                clamped += np.array(head, dtype="<u4").tobytes()
+                clamped += (near.tobytes() if is_first else b"") + clamp(near, target).tobytes()
+                is_first = False
         for target in [*float_types, *integer_types]:
             if target == source or not has_cast(source, target):
                 continue
@@ -117,6 +158,7 @@ def main():
             out += np.array(head, dtype="<u4").tobytes()
             out += values.tobytes() + cast(values, target).tobytes()
     pathlib.Path(__file__).with_name("casts.bin").write_bytes(out)
+    pathlib.Path(__file__).with_name("clamps.bin").write_bytes(clamped)
 
 
 main()

@@ -381,8 +381,8 @@ def documents(target):
     refused("refused_zarr2_structured", "zarr2", ["dtype at byte", "structured data type"],
             [["a", "<u2"], ["b", "<f4"]], None, image=None)
     refused("refused_zarr2_object", "zarr2", ["\"|O\""], "|O", None, object_codec="vlen-utf8")
-    for name in ["float8_e4m3fn", "int4"]:
-        refused(f"refused_tensorstore_{name}", "tensorstore", [f'"{name}"'], name, 1)
+    for name in ["float8_e3m4", "float4_e2m1fn"]:
+        refused(f"refused_tensorstore_{name}", "tensorstore", [f'"{name}"'], name, None)
     (target / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
     print(len(manifest), "documents")
 

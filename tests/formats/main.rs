@@ -7,6 +7,7 @@ mod bad_chunks;
 mod bad_data;
 mod bad_metadata;
 mod bad_requests;
+mod clamps;
 #[path = "../common/mod.rs"]
 mod common;
 mod documents;
@@ -25,6 +26,7 @@ mod padding;
 mod partial;
 mod parts;
 mod samples;
+mod small;
 mod sparse;
 mod spec_edges;
 mod special_files;

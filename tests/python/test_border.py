@@ -82,7 +82,7 @@ OTHERS = {
     *("sample_shape", "dtype", "pop_timeout_s", "enable_gds", "numa_node", "metadata_latency"),
     *("drop_last", "pad_value", "consumer_stream", "cuda_driver", "fields", "source", "digest"),
     *("augment", "keep_loaded", "reset_timeout_s", "map_uncompressed", "memory"),
-    *("share_name", "share_owner", "attach_timeout_s", "check_memory", "cpus"),
+    *("share_name", "share_owner", "attach_timeout_s", "check_memory", "cpus", "saturate"),
 }
 
 
@@ -428,6 +428,8 @@ def test_defaults_are_those_of_the_library():
     refused("keep_loaded", made, keep_loaded=2)
     assert made(map_uncompressed=True).map_uncompressed == 1
     refused("map_uncompressed", made, map_uncompressed=1)
+    assert made(saturate=True).saturate == 1
+    refused("saturate", made, saturate=1)
     assert made(check_memory=False).check_memory == 0
     refused("check_memory", made, check_memory=2)
     assert bytes(ours.metadata_latency) == bytes(default.metadata_latency)

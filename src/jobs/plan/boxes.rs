@@ -76,13 +76,16 @@ fn no_cast(record: &ArrayRecord, field: &Field, why: &mut Why) -> Status {
              raw:FILE?dtype=bf16&shape={shape}&offset={offset}"
         ),
         None => {
+            let given = (record.dtype, record.dtype_bytes);
             let targets = core::fmt::from_fn(|f| {
-                let types = Cast::targets_of(record.dtype, record.dtype_bytes).enumerate();
+                let types = Cast::targets_of(given.0, given.1, field.is_clamped).enumerate();
                 { types }.try_for_each(|(number, dtype)| {
                     write!(f, "{}{}", if number > 0 { ", " } else { "" }, dtype.name())
                 })
             });
-            fail!(why, Dtype, "{of}{reason}: set dtype to one of {targets}")
+            let clamped = Cast::find_clamped(given.0, given.1, field.dtype, bytes.1);
+            let or = if clamped.is_some() { ", or saturate = 1, which clamps" } else { "" };
+            fail!(why, Dtype, "{of}{reason}: set dtype to one of {targets}{or}")
         }
     }
 }

@@ -168,6 +168,18 @@ widths! {
             _mm512_cvtepu64_ps(if FOR_HALF { clamped } else { whole })
         })
     }
+    /// The integers that floats are cut off to, clamped to those of 32 bits; NaN is 0.
+    whole(values: Self::Floats) -> Self::Ints = {
+        let numbers = _mm256_and_ps(values, _mm256_cmp_ps::<_CMP_ORD_Q>(values, values));
+        let beyond = _mm256_cmp_ps::<_CMP_GE_OQ>(numbers, _mm256_set1_ps(2_147_483_648.0));
+        // What is beyond either end becomes the least integer, whose complement is the greatest.
+        _mm256_xor_si256(_mm256_cvttps_epi32(numbers), _mm256_castps_si256(beyond))
+    } {
+        let ordered = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(values, values);
+        let beyond = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(values, _mm512_set1_ps(2_147_483_648.0));
+        let whole = _mm512_maskz_cvttps_epi32(ordered, values);
+        _mm512_mask_set1_epi32(whole, beyond, i32::MAX)
+    }
     store_floats(target: *mut u8, mask: Self::Mask, values: Self::Floats) =
         { _mm256_storeu_ps(target.cast(), values) }
         { _mm512_mask_storeu_ps(target.cast(), mask, values) }
@@ -183,6 +195,25 @@ widths! {
         let packed = _mm256_permute4x64_epi64::<0b10_00>(_mm256_packus_epi32(words, words));
         _mm_storeu_si128(target.cast(), _mm256_castsi256_si128(packed))
     } { _mm256_mask_storeu_epi16(target.cast(), mask, _mm512_cvtepi32_epi16(words)) }
+    /// The low 8, 16 or 32 bits of words.
+    store_low[const BYTES: usize](target: *mut u8, mask: Self::Mask, words: Self::Ints) = {
+        match BYTES {
+            4 => _mm256_storeu_si256(target.cast(), words),
+            2 => Self::store_u16s(target, mask, Self::and(words, Self::splat(0xFFFF))),
+            _ => {
+                let low = Self::and(words, Self::splat(0xFF));
+                let halves = _mm256_permute4x64_epi64::<0b10_00>(_mm256_packus_epi32(low, low));
+                let halves = _mm256_castsi256_si128(halves);
+                _mm_storel_epi64(target.cast(), _mm_packus_epi16(halves, halves))
+            }
+        }
+    } {
+        match BYTES {
+            4 => _mm512_mask_storeu_epi32(target.cast(), mask, words),
+            2 => Self::store_u16s(target, mask, words),
+            _ => _mm_mask_storeu_epi8(target.cast(), mask, _mm512_cvtepi32_epi8(words)),
+        }
+    }
 }
 
 inlined! {

@@ -15,6 +15,8 @@ mod blosclz;
 #[cfg(target_arch = "x86_64")]
 mod checksums;
 #[cfg(target_arch = "x86_64")]
+mod clamps;
+#[cfg(target_arch = "x86_64")]
 mod copies;
 #[cfg(target_arch = "x86_64")]
 mod crc32c;
@@ -45,6 +47,8 @@ pub use augment::{add_noise, run, run_each, steps_kernels};
 pub use blosclz::blosclz_instructions;
 #[cfg(target_arch = "x86_64")]
 pub use checksums::{adler32_sums, crc32_folded};
+#[cfg(target_arch = "x86_64")]
+pub use clamps::clamping_kernels;
 #[cfg(target_arch = "x86_64")]
 pub use crc32c::crc32c_state;
 #[cfg(target_arch = "x86_64")]

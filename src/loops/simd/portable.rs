@@ -124,6 +124,11 @@ pub fn cast_kernels(_source: Dtype, _target: Dtype) -> RowsKernels {
 }
 
 /// No kernels.
+pub fn clamping_kernels(_source: Dtype, _target: Dtype) -> RowsKernels {
+    RowsKernels::NONE
+}
+
+/// No kernels.
 pub fn swap_kernels(_word_bytes: u32) -> RowsKernels {
     RowsKernels::NONE
 }

@@ -109,7 +109,7 @@ pub fn swap_kernels(word_bytes: u32) -> RowsKernels {
 /// The kernels that copy rows of bytes.
 pub const COPY_KERNELS: RowsKernels = kernels::<Copied>();
 
-const fn kernels<P: Step>() -> RowsKernels {
+pub(super) const fn kernels<P: Step>() -> RowsKernels {
     RowsKernels {
         source_bytes: P::SOURCE,
         target_bytes: P::TARGET,

@@ -11,14 +11,15 @@
 use super::grid::read_edges_of;
 use super::named_codecs::{Named, Names};
 use super::node::{Extension, Extents, Node};
-use crate::base::limits::{SHARD_CHUNKS_MAX, SHARD_LEVELS_MAX};
+use crate::base::limits::{CODECS_MAX, SHARD_CHUNKS_MAX, SHARD_LEVELS_MAX};
 use crate::base::math::product;
 use crate::base::status::Status;
 use crate::base::text::List;
 use crate::fail;
 use crate::records::grid::AxisGrid;
 use crate::records::{
-    ArrayRecord, ByteOrder, Codec, CodecChain, Dtype, Filter, IndexLayout, Number,
+    ArrayRecord, ByteOrder, Codec, CodecChain, Dtype, Filter, IndexLayout, Number, Packed, Padding,
+    Small,
 };
 
 /// Reads `codecs` into `record`, whose rank, dtype and chunk_shape (the shape of the outer chunk
@@ -58,6 +59,13 @@ fn read_chunk_codecs<'r, 'a: 'r>(
     items: impl Iterator<Item = Node<'r, 'a>>,
     record: &mut ArrayRecord,
 ) -> Result<(), Status> {
+    if let Some(packed) = read_packed(first, record)? {
+        let packed = Codec::Filter(Filter::Packed(packed));
+        let is_pushed = record.codecs.try_push(packed);
+        is_pushed.map_err(|_| first.node.too_many(CODECS_MAX, "codecs"))?;
+        let bytes = Number { dtype: Dtype::U8, byte_order: ByteOrder::Little };
+        return read_bytes_codecs(items, bytes, &mut record.codecs);
+    }
     // zarr-python leaves the order out if the array's own elements have one byte.
     let word_bytes = encoded_number(record).dtype.word_bytes().min(record.dtype.word_bytes());
     let byte_order = read_array_to_bytes(first, word_bytes)?;
@@ -71,6 +79,52 @@ fn read_chunk_codecs<'r, 'a: 'r>(
         Some(_) => {}
     }
     read_bytes_codecs(items, array_number(record), &mut record.codecs)
+}
+
+/// How the elements of a type of few bits lie in a chunk; None for other types in `bytes`.
+fn read_packed(
+    extension: &Extension<'_, '_>,
+    record: &ArrayRecord,
+) -> Result<Option<Packed>, Status> {
+    let Extension { node, name, .. } = *extension;
+    let is_packed = name == *"packbits";
+    let bit = Some(Small::Bit).filter(|_| is_packed && record.dtype == Dtype::Bool);
+    let small = record.small.or(bit);
+    if let Some(filter) = record.codecs.first()
+        && (is_packed || small.is_some())
+    {
+        let (filter, type_name) = (filter.name(), small.map_or("packbits", Small::name));
+        return Err(fail!(node, Unsupported, "{filter} in front of {type_name} is not read"));
+    }
+    let Some(small) = small.filter(|small| !is_packed || small.can_be_packed()) else {
+        if is_packed {
+            let reason = "is read of bool, int2, uint2, int4 and uint4: write the array again with \
+                          \"bytes\"";
+            return Err(fail!(node, Unsupported, "codec {name} {reason}"));
+        }
+        return Ok(None);
+    };
+    if !is_packed {
+        read_array_to_bytes(extension, 1)?;
+        return Ok(Some(Packed { small, padding: None }));
+    }
+    let [padding, first, last, ..] = extension.pick("padding_encoding first_bit last_bit", 0)?;
+    let padding = match padding.found() {
+        None => Padding::Absent,
+        Some(padding) => {
+            let kinds = [Padding::Absent, Padding::First, Padding::Last];
+            kinds[padding.choice("none first_byte last_byte", Status::Unsupported)?]
+        }
+    };
+    for (bit, whole) in [(first, 0), (last, i128::from(small.bits()) - 1)] {
+        if let Some(bit) = bit.present()
+            && bit.as_integer() != Some(whole)
+        {
+            let reason = "a part of the bits of elements is not read: write all of them";
+            return Err(fail!(bit, Unsupported, "packbits from bit {bit}: {reason}"));
+        }
+    }
+    Ok(Some(Packed { small, padding: Some(padding) }))
 }
 
 /// The elements of an array, in the order that its filters are given them.
@@ -216,7 +270,7 @@ fn read_bytes_codecs<'r, 'a: 'r>(
         let name = extension.name;
         match Named::find(&extension) {
             Some(named) if !named.row.is_of_elements => named.add_to(codecs, given)?,
-            None if name.place_in("transpose bytes sharding_indexed").is_none() => {
+            None if name.place_in("transpose bytes packbits sharding_indexed").is_none() => {
                 return Err(unknown_codec(&extension));
             }
             _ => {
@@ -257,7 +311,7 @@ fn read_array_to_bytes(
 
 fn unknown_codec(extension: &Extension<'_, '_>) -> Status {
     let known = format_args!(
-        "transpose, bytes, {}, sharding_indexed, and of numcodecs. also {}, {}, {}",
+        "transpose, bytes, packbits, {}, sharding_indexed, and of numcodecs. also {}, {}, {}",
         Names(|row| row.is_specified),
         Names(|row| row.is_of_elements),
         Names(|row| !row.is_specified && !row.is_of_elements && !row.has_checksum),

@@ -5,7 +5,9 @@
 
 use crate::base::abi::{CODECS_TEXT_BYTES, NAME_BYTES};
 use crate::base::text::Text;
-use crate::records::{ArrayRecord, ByteOrder, DocumentKind, Dtype, IN_ORDER, IndexLayout};
+use crate::records::{
+    ArrayRecord, ByteOrder, Codec, DocumentKind, Dtype, Filter, IN_ORDER, IndexLayout, Small,
+};
 
 /// The texts of `array_info`.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +36,7 @@ fn write_zarr3(record: &ArrayRecord, words: &mut Description) {
     match (record.time, record.dtype) {
         (Some(time), _) if time.is_delta => write!(dtype_name, "numpy.timedelta64{time}"),
         (Some(time), _) => write!(dtype_name, "numpy.datetime64{time}"),
+        _ if record.small.is_some() => dtype_name.push_str(record.small.map_or("", Small::name)),
         (_, Dtype::Raw) => write!(dtype_name, "r{}", record.dtype_bytes * 8),
         (_, dtype) => dtype_name.push_str(dtype.zarr3_name()),
     }
@@ -42,10 +45,17 @@ fn write_zarr3(record: &ArrayRecord, words: &mut Description) {
         write_transpose(codecs, record, level);
         codecs.push_str(if level < levels { "sharding_indexed[" } else { "" });
     }
-    for codec in record.codecs.iter().filter(|codec| codec.row().is_of_elements) {
+    let packed = record.codecs.iter().find_map(|codec| match codec {
+        Codec::Filter(Filter::Packed(packed)) => Some(packed),
+        _ => None,
+    });
+    let is_named = |codec: &&Codec| codec.row().is_of_elements && packed.is_none();
+    for codec in record.codecs.iter().filter(is_named) {
         write!(codecs, "{} ", codec.name());
     }
     codecs.push_str(match record.byte_order {
+        _ if packed.is_some_and(|packed| packed.padding.is_some()) => "packbits",
+        _ if packed.is_some() => "bytes",
         _ if record.dtype.word_bytes() == 1 => "bytes",
         ByteOrder::Little => "bytes(little)",
         ByteOrder::Big => "bytes(big)",
@@ -87,10 +97,12 @@ fn write_zarr2(record: &ArrayRecord, words: &mut Description) {
         (Some(time), _) if time.is_delta => write!(dtype_name, "{order}m8{time}"),
         (Some(time), _) => write!(dtype_name, "{order}M8{time}"),
         (_, Dtype::Raw) => write!(dtype_name, "{order}V{}", record.dtype_bytes),
+        _ if record.small.is_some() => dtype_name.push_str(record.small.map_or("", Small::name)),
         (_, Dtype::Bf16) => dtype_name.push_str("bfloat16"),
         (_, dtype) => write!(dtype_name, "{order}{}", dtype.zarr2_name()),
     }
-    for codec in &record.codecs {
+    let is_named = |codec: &&Codec| !matches!(codec, Codec::Filter(Filter::Packed(_)));
+    for codec in record.codecs.iter().filter(is_named) {
         write!(codecs, "{} ", codec.name());
     }
     // Both orders are one layout if at most one axis is longer than 1: it is called C.

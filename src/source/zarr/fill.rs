@@ -23,7 +23,9 @@ use crate::assemble::value_element;
 use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::base::status::Status;
 use crate::fail;
-use crate::records::{ArrayRecord, ByteOrder, DocumentKind, Dtype, Time};
+use crate::loops::convert::{Half, f32_from_half};
+use crate::loops::small::widen;
+use crate::records::{ArrayRecord, ByteOrder, DocumentKind, Dtype, Small, Time};
 use crate::source::json::{Kind, Str};
 
 /// Below this magnitude every whole number is an f64, and no other is rounded to it.
@@ -33,10 +35,14 @@ const WHOLE_LIMIT: u64 = 1 << 53;
 pub(super) fn read_fill(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status> {
     let is_zarr2 = record.document == DocumentKind::Zarr2Array;
     let (dtype, is_time) = (record.dtype, record.time.is_some());
-    let (name, kind) = (dtype.zarr3_name(), node.kind());
+    let kind = node.kind();
+    let name = record.small.map_or(dtype.zarr3_name(), Small::name);
     record.is_fill_given = kind != Kind::Null;
     let is_nat = kind == Kind::Null || node.as_str().is_some_and(|text| text == *"NaT");
     let element = &mut record.fill[..record.dtype_bytes as usize];
+    if let Some(small) = record.small.filter(|_| kind != Kind::Null) {
+        return read_small(node, small, is_zarr2, element);
+    }
     match dtype {
         _ if kind == Kind::Null && !is_zarr2 => {
             return Err(fail!(node, Decode, "null is not a {name}: zarr v3 needs a value"));
@@ -72,6 +78,43 @@ pub(super) fn read_fill(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<
             read_float(node, dtype, is_zarr2, element)?;
         }
         _ => read_integer(node, dtype, !is_time, element)?,
+    }
+    Ok(())
+}
+
+/// A value of a type of few bits, as the type of the array. No other is rounded to it: writers
+/// spell the number that the type has.
+fn read_small(
+    node: Node<'_, '_>,
+    small: Small,
+    is_zarr2: bool,
+    element: &mut [u8],
+) -> Result<(), Status> {
+    let (name, given) = (small.name(), node.as_str());
+    let names = given.and_then(|text| text.place_in("NaN Infinity -Infinity"));
+    let named = names.map(|place| [f64::NAN, f64::INFINITY, f64::NEG_INFINITY][place]);
+    let number = node.numeral().as_f64().or(named);
+    let bits = given.filter(|_| !is_zarr2 && small.bits() == 8);
+    let bits = bits.and_then(|text| bits_from_hex(text, 2)).map(|bits| bits as u8);
+    // The first of several that are equal: NaNs, and bytes whose unused bits differ.
+    let value = |byte: &u8| {
+        let mut bytes = [0; 2];
+        let bytes = &mut bytes[..small.dtype().bytes() as usize];
+        widen(small, &[*byte], bytes);
+        match *bytes {
+            [low, high] => f64::from(f32_from_half(Half(u16::from_le_bytes([low, high])))),
+            [byte] if small.dtype() == Dtype::I8 => f64::from(byte as i8),
+            _ => f64::from(bytes[0]),
+        }
+    };
+    let is_equal = |a: f64, b: f64| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
+    let is_given = |byte: &u8| number.is_some_and(|number| is_equal(value(byte), number));
+    match bits.or_else(|| (0..=u8::MAX).find(is_given)) {
+        Some(byte) => widen(small, &[byte], element),
+        None => return Err(fail!(node, Decode, "{node} is no value of {name}")),
+    }
+    if cfg!(target_endian = "big") {
+        element.reverse();
     }
     Ok(())
 }

@@ -69,6 +69,8 @@ mod filter_tests;
 #[cfg(test)]
 mod grid_tests;
 #[cfg(test)]
+mod small_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod zarr2_fill_tests;

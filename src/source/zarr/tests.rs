@@ -279,7 +279,7 @@ fn raw_types_have_1_to_16_bytes() {
 
 #[test]
 fn other_data_types_are_unsupported_by_name() {
-    for name in ["string", "int4", "float8_e4m3fn", "r*", "Float32", ""] {
+    for name in ["string", "int3", "float8_e4m3", "r*", "Float32", ""] {
         refused(&with("/data_type", json!(name)), Status::Unsupported, &["data_type", name]);
     }
     let structured = json!({"name": "struct", "configuration": {"fields": []}});

@@ -17,11 +17,12 @@ use super::grid::{finish, read_regular, read_shape};
 use super::named_codecs::{Named, Names};
 use super::names::{dtype_of, number_of};
 use super::node::{Document, Extension, Node};
-use crate::base::limits::ELEMENT_BYTES_MAX;
+use crate::base::limits::{CODECS_MAX, ELEMENT_BYTES_MAX};
 use crate::base::status::{Status, Why};
 use crate::fail;
 use crate::records::{
-    ArrayRecord, ByteOrder, DocumentKind, Dtype, KeyEncoding, Number, TIME_UNITS, Time,
+    ArrayRecord, ByteOrder, Codec, DocumentKind, Dtype, Filter, KeyEncoding, Number, Packed, Small,
+    TIME_UNITS, Time,
 };
 use crate::source::json::Kind;
 
@@ -52,6 +53,11 @@ pub fn array_from_zarr2(json: &[u8], uri: &str, why: &mut Why) -> Result<ArrayRe
         record.axis_order[0][..axes].reverse();
     }
     read_fill(fill, &mut record)?;
+    if let Some(small) = record.small {
+        let packed = Codec::Filter(Filter::Packed(Packed { small, padding: None }));
+        let is_pushed = record.codecs.try_push(packed);
+        is_pushed.map_err(|_| dtype.too_many(CODECS_MAX, "codecs"))?;
+    }
     if let Some(filters) = filters.present() {
         for filter in filters.items()? {
             read_codec(filter, "filter", &mut record)?;
@@ -78,13 +84,13 @@ fn read_dtype(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status
     let mut buffer = [0; DTYPE_BYTES];
     let text = name.decode_into(&mut buffer).unwrap_or("");
     let unknown = || {
-        let known = "|b1, |i1, |u1, |V1 to |V16, bfloat16, and i2 to i8, u2 to u8, f2 to f8, c8, \
-                     c16, M8 and m8 after < or >";
+        let known = "|b1, |i1, |u1, |V1 to |V16, bfloat16, int4, float8_e4m3fn, float8_e5m2, and \
+                     i2 to i8, u2 to u8, f2 to f8, c8, c16, M8 and m8 after < or >";
         node.unknown("data type", name, known)
     };
     let (order, kind) = match text.split_at_checked(1) {
-        _ if text == "bfloat16" => ("<", text),
-        Some((order @ ("<" | ">" | "|"), kind)) if kind != "bfloat16" => (order, kind),
+        _ if is_name(text) => ("<", text),
+        Some((order @ ("<" | ">" | "|"), kind)) if !is_name(kind) => (order, kind),
         _ => return Err(unknown()),
     };
     if kind.starts_with(['U', 'S', 'O', 'T']) {
@@ -95,7 +101,9 @@ fn read_dtype(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status
         let reason = format_args!("elements above {ELEMENT_BYTES_MAX} bytes are not read");
         return Err(fail!(node, Unsupported, "{name}: {reason}"));
     }
-    let element = element_of_kind(kind).ok_or_else(unknown)?;
+    record.small = Small::from_name(kind);
+    let small = record.small.map(|small| (small.dtype(), small.dtype().bytes(), None));
+    let element = small.or_else(|| element_of_kind(kind)).ok_or_else(unknown)?;
     (record.dtype, record.dtype_bytes, record.time) = element;
     // The order of single bytes is no order, however it is spelled: one record for one layout.
     record.byte_order = match (order, record.dtype.word_bytes()) {
@@ -107,6 +115,11 @@ fn read_dtype(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status
         }
     };
     Ok(())
+}
+
+/// Whether tensorstore names a type so, which numpy has no name for; it has no byte order then.
+fn is_name(text: &str) -> bool {
+    text == "bfloat16" || Small::from_name(text).is_some()
 }
 
 /// The type after a byte order, its bytes, and the times that its elements are.

@@ -177,9 +177,9 @@ fn other_types_are_refused_by_name() {
         "",
         "<",
         "é2",
-        "int4",
+        "<int4",
         "|u1 ",
-        "float8_e4m3fn",
+        "float8_e3m4",
     ] {
         let quoted = format!("data type \"{name}\" is not read");
         refused(&with("/dtype", json!(name)), Status::Unsupported, &["dtype at byte", &quoted]);

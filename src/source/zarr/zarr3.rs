@@ -16,7 +16,7 @@ use crate::base::limits::{EDGE_RUNS_MAX, ELEMENT_BYTES_MAX};
 use crate::base::status::{Status, Why};
 use crate::fail;
 use crate::records::grid::EdgeRun;
-use crate::records::{ArrayRecord, DocumentKind, Dtype, KeyEncoding, TIME_UNITS, Time};
+use crate::records::{ArrayRecord, DocumentKind, Dtype, KeyEncoding, Small, TIME_UNITS, Time};
 use crate::source::json::{Str, Value};
 
 /// The record of the array whose `zarr.json` is `json`; `uri` names it in texts. The runs of a
@@ -106,7 +106,10 @@ fn read_dtype(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status
             (Dtype::Raw, bytes as u32)
         }
         _ => {
-            let known = dtype_of(name, Dtype::zarr3_name).map(|dtype| (dtype, dtype.bytes()));
+            record.small = Small::from_name(name);
+            let small = record.small.map(Small::dtype);
+            let known = small.or_else(|| dtype_of(name, Dtype::zarr3_name));
+            let known = known.map(|dtype| (dtype, dtype.bytes()));
             let known = known.or_else(|| raw_from_name(name));
             let dtype = known.ok_or_else(|| unknown_dtype(&extension))?;
             extension.pick("", 0)?;
@@ -130,8 +133,8 @@ fn unknown_dtype(extension: &Extension<'_, '_>) -> Status {
     if name.place_in(texts).is_some() {
         return node.no_numbers(name);
     }
-    let known = "bool, int*, uint*, float*, bfloat16, complex*, r8 to r128, and numpy's datetime64 \
-                 and timedelta64";
+    let known = "bool, int*, uint*, float16 to float64, float8_e4m3fn, float8_e5m2, bfloat16, \
+                 complex*, r8 to r128, and numpy's datetime64 and timedelta64";
     node.unknown("data type", name, known)
 }
 

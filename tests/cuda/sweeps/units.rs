@@ -85,14 +85,18 @@ fn every_cast_gives_the_bits_of_the_host() {
     }
 }
 
-/// Bits of any kind; numbers near those at which a half rounds; small integers.
+/// Bits of any kind; numbers near those at which a half rounds, and near the limits of integers;
+/// small integers.
 fn wide_value(random: &mut Random, bytes: u32) -> Vec<u8> {
     let near = random.within(-2, 3);
     let half = random.next() as u32;
     let single = (half & 0x8000_0000) | ((half >> 3 & 0x0FFF_F000).wrapping_add(0x3700_0000));
-    let value = match (random.within(0, 4), bytes) {
+    let power = 2f32.powi(random.within(-2, 67) as i32) * if half & 1 == 0 { 1.0 } else { -1.0 };
+    let value = match (random.within(0, 5), bytes) {
         (0, 4) => u64::from(single.wrapping_add(near as u32)),
         (0, 8) => (f64::from(f32::from_bits(single)).to_bits()).wrapping_add(near as u64),
+        (4, 4) => u64::from(power.to_bits().wrapping_add(near as u32)),
+        (4, 8) => f64::from(power).to_bits().wrapping_add(near as u64),
         (1, _) => random.within(-70_000, 70_000) as u64,
         (2, _) => (1u64 << random.within(0, 64)).wrapping_add(near as u64),
         _ => random.next(),

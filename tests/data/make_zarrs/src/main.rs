@@ -1,5 +1,5 @@
 //! Writes zarr v3 stores with the zarrs crate, packed in one file: rectilinear grids, and regular,
-//! sharded, nested and transposed arrays for the comparison of writers.
+//! sharded, nested and transposed arrays for the comparison of writers, and elements of few bits.
 //!
 //!     RAYON_NUM_THREADS=1 cargo run --release       # writes ../zarrs.tar.zst
 //!
@@ -16,8 +16,13 @@ use std::sync::Arc;
 use zarrs::array::{Array, ArrayBytes};
 use zarrs::filesystem::FilesystemStore;
 
-/// Name, zarr's name, bytes of an element.
-const DTYPES: [(&str, &str, usize); 6] = [
+/// Name, zarr's name, bytes of an element. "i8/4" is the type that arrays of int4 are read as.
+const DTYPES: [(&str, &str, usize); 11] = [
+    ("bool", "bool", 1),
+    ("i8/4", "int4", 1),
+    ("u8/4", "uint4", 1),
+    ("i8/2", "int2", 1),
+    ("u8/2", "uint2", 1),
     ("u8", "uint8", 1),
     ("u16", "uint16", 2),
     ("i32", "int32", 4),
@@ -50,7 +55,7 @@ fn main() {
         .set_chunk_concurrent_minimum(1);
     let root = std::env::temp_dir().join(format!("make-zarrs-{}", std::process::id()));
     let mut pack = Pack { root, manifest: Vec::new(), raw: BTreeMap::new() };
-    let plans = [rectilinear(), regular(), nested(), transposed(), gzip()];
+    let plans = [rectilinear(), regular(), nested(), transposed(), gzip(), small()];
     plans.into_iter().flatten().for_each(|plan| pack.add(&plan));
     let target = std::env::args().nth(1);
     pack.write(target.as_deref().unwrap_or("../zarrs.tar.zst"));
@@ -318,6 +323,52 @@ fn gzip() -> Vec<Plan> {
     ]
 }
 
+/// Elements of few bits, packed and not. Chunks of signed ones divide the array: zarrs loses their
+/// sign where it reads a part of a chunk.
+fn small() -> Vec<Plan> {
+    let plan = |name, dtype, shape: &[u64], grid: Value, codecs: Value| {
+        let hole = shape.iter().map(|extent| (extent - extent / 2, *extent)).collect();
+        Plan { name, family: "small", dtype, shape: shape.to_vec(), grid, codecs, hole }
+    };
+    let packed = |padding| {
+        json!({"name": "packbits", "configuration": {"padding_encoding": padding}})
+    };
+    let grid = regular_grid(&[5, 7]);
+    let shape = [25, 21];
+    let bytes = json!({"name": "bytes"});
+    let inner = json!([packed("first_byte"), zstd(false), crc()]);
+    vec![
+        plan("small_i4", "i8/4", &shape, grid.clone(), json!([bytes])),
+        plan("small_i2", "i8/2", &shape, grid.clone(), json!([bytes, zstd(false)])),
+        plan("packed_i4", "i8/4", &shape, grid.clone(), json!([packed("none")])),
+        plan("packed_u4", "u8/4", &shape, grid.clone(), json!([packed("first_byte")])),
+        plan("packed_i2", "i8/2", &shape, grid.clone(), json!([packed("last_byte"), crc()])),
+        plan("packed_u2", "u8/2", &shape, grid.clone(), json!([packed("none"), zstd(false)])),
+        plan("packed_bool", "bool", &shape, grid, json!([packed("none")])),
+        plan(
+            "packed_shard",
+            "u8/4",
+            &shape,
+            regular_grid(&[10, 14]),
+            json!([shard(&[5, 7], inner, "end")]),
+        ),
+        plan(
+            "packed_transpose",
+            "u8/2",
+            &shape,
+            regular_grid(&[5, 6]),
+            json!([transpose(&[1, 0]), packed("last_byte")]),
+        ),
+        plan(
+            "packed_rect",
+            "u8/4",
+            &shape,
+            edges(json!([[4, 7, 14], [[5, 2], 11]])),
+            json!([packed("none"), zstd(false)]),
+        ),
+    ]
+}
+
 /// Elements in C order, little endian: a slope along every axis with noise in its lowest bits,
 /// specials strewn in, and the fill value in the hole.
 fn paint(plan: &Plan, size: usize) -> Vec<u8> {
@@ -342,6 +393,11 @@ fn paint(plan: &Plan, size: usize) -> Vec<u8> {
             "f32" => (float as f32).to_le_bytes().to_vec(),
             "f64" => float.to_le_bytes().to_vec(),
             "c64" => [(float as f32).to_le_bytes(), (-float as f32).to_le_bytes()].concat(),
+            "bool" => vec![u8::from(is_hole || value % 3 == 0)],
+            "i8/4" => vec![((value << 4) as i8 >> 4) as u8],
+            "i8/2" => vec![((value << 6) as i8 >> 6) as u8],
+            "u8/4" => vec![value as u8 & 15],
+            "u8/2" => vec![value as u8 & 3],
             _ => value.to_le_bytes()[..size].to_vec(),
         };
         pixels.extend_from_slice(&element);
@@ -404,7 +460,7 @@ fn codec_names(codecs: &Value) -> Vec<&str> {
         list = shard["configuration"]["codecs"].as_array().expect("codecs");
     }
     let names = list.iter().map(|codec| codec["name"].as_str().expect("a name"));
-    names.filter(|name| !["bytes", "transpose"].contains(name)).collect()
+    names.filter(|name| !["bytes", "packbits", "transpose"].contains(name)).collect()
 }
 
 impl Pack {
@@ -413,7 +469,16 @@ impl Pack {
             *DTYPES.iter().find(|(name, ..)| *name == plan.dtype).expect("a type");
         let pixels = paint(plan, size);
         let path = self.root.join("stores").join(plan.name);
-        let fill = if plan.dtype == "c64" { json!([7.0, -7.0]) } else { json!(7) };
+        // The last element lies in the hole.
+        let last = pixels[pixels.len() - 1];
+        let (kind, bits) = plan.dtype.split_once('/').unwrap_or((plan.dtype, ""));
+        let fill = match kind {
+            "c64" => json!([7.0, -7.0]),
+            "bool" => json!(true),
+            "i8" if !bits.is_empty() => json!(last as i8),
+            "u8" if !bits.is_empty() => json!(last),
+            _ => json!(7),
+        };
         let document = json!({
             "zarr_format": 3, "node_type": "array", "shape": plan.shape, "data_type": zarr_name,
             "chunk_grid": plan.grid,
@@ -442,7 +507,7 @@ impl Pack {
         let fill: String =
             pixels[pixels.len() - size..].iter().map(|byte| format!("{byte:02x}")).collect();
         self.manifest.push(json!({
-            "name": plan.name, "family": plan.family, "writer": "zarrs", "dtype": plan.dtype,
+            "name": plan.name, "family": plan.family, "writer": "zarrs", "dtype": kind,
             "shape": plan.shape, "chunk": chunk, "shard": is_sharded.then_some(file),
             "codecs": codec_names(&plan.codecs), "raw": raw, "fill": fill, "edges": edges
         }));
