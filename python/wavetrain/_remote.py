@@ -32,15 +32,15 @@ ARCHIVE = re.compile(r"(?:file://)?(.*?\.zip)(?:/|$)")
 # Words of the library for a failure of a hook.
 HOOKED = ("the files hook reports a failure", "another version")
 CLIENTS_KEPT = 8  # that no loader uses
-LOCK = threading.Lock()
+lock = threading.Lock()
 CLIENTS: collections.OrderedDict[Any, Any] = collections.OrderedDict()
 NS = 1_000_000_000
 
 
 def begin_forked() -> None:
     """A forked process has clients of its own; its parent may have been in the lock."""
-    global LOCK
-    LOCK = threading.Lock()
+    global lock
+    lock = threading.Lock()
 
 
 os.register_at_fork(after_in_child=begin_forked)
@@ -132,7 +132,7 @@ class Remote:
         found = package()
         if found is None:
             raise ImportError("wavetrain.remote needs its library: pip install wavetrain-remote")
-        with LOCK:
+        with lock:
             key = self.key()
             client = CLIENTS.pop(key, None)
             if client is None:
