@@ -1190,9 +1190,9 @@ typedef struct wavetrain_store_hook {
      * WAVETRAIN_IO with its name. is_folder: 0 if nothing lies below it. Found is to be called by
      * the thread that list was called on, before list returns; any other call does nothing.
      * WAVETRAIN_FILE_UNLISTED, before any call of found, is for a store that lists nothing, as a
-     * plain web server: numbered .npy files that a uri with a star names are asked for by name,
-     * one after the other, until one and the next 8 are absent; those that are added later are
-     * not seen before wavetrain_forget. */
+     * plain web server. Numbered .npy files that a uri with a star names are then asked for by
+     * name, one after the other, until one and the next 8 are absent. Those that are added later
+     * are seen after wavetrain_forget. */
     int64_t (*list)(void *user, const char *name,
                     void (*found)(void *context, const char *child, int is_folder), void *context);
     /* Bytes between two chunks of a file that are read with them, below 4 GiB. More than an eighth

@@ -46,7 +46,7 @@ const ROOMS: &[(&str, &str)] = &[
     ("intake", "records base"),
     ("source", "source/flat source/zarr read records os base"),
     ("source/flat", "source/zarr records base"),
-    ("source/zarr", "source/json assemble records base"),
+    ("source/zarr", "source/json assemble records loops base"),
     ("source/json", "base"),
     // The stages share records and never name each other.
     ("assemble", "records simd loops base"),

@@ -147,8 +147,8 @@ def image(uri: Any, *, files: Any = None) -> Image:
     info = array_info(path, files=files)
     levels = [entry for entry in info.entries if entry.level is not None]
     if info.kind != NodeKind.IMAGE or not levels or len({entry.image for entry in levels}) != 1:
-        array_info(f"{path}#level=0", files=files)  # raises what the library says of it
-        raise ValueError(f"{path} is no multiscale image: give a box in voxels")
+        array_info(f"{path}#level=0", files=files)  # raises the error of the library
+        raise ValueError(f"{path} is not a multiscale image: give a box in voxels")
     made: list[Level] = []
     for entry in levels:
         place = f"{path}/{entry.path}"

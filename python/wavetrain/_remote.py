@@ -68,7 +68,7 @@ def package() -> Any:
 
 
 class RemoteFailure(OSError):
-    """What the client of a store far away says of a failure."""
+    """The reason that the client of a store far away gives of a failure."""
 
 
 class RemoteCauses(Causes):
@@ -252,7 +252,7 @@ def of_obstore(inner: Any) -> tuple[str, Remote] | None:
     return root, Remote({}, options)
 
 
-# What file systems of fsspec are given and the package does not need to know.
+# Options of fsspec's file systems that change nothing of what is read.
 HARMLESS = {
     "asynchronous",
     "batch_size",

@@ -206,7 +206,7 @@ fn each_broken_header_field_is_refused_with_its_reason() {
     decode(8, &0u32.to_le_bytes(), "block of 0 bytes");
     decode(8, &100_001u32.to_le_bytes(), "block of 100001 bytes in chunk of 100000");
     decode(8, &1u32.to_le_bytes(), "too short for the offsets of 100000 blocks");
-    decode(12, &7u32.to_le_bytes(), "says 7 bytes");
+    decode(12, &7u32.to_le_bytes(), "declares 7 bytes");
     refused(&patched(NAME, 0, &[5]), 100_000, Status::Unsupported, "blosc2");
 }
 

@@ -313,7 +313,7 @@ fn each_broken_part_of_a_gzip_member_is_refused_with_its_reason() {
     refused(Codec::Gzip, &patched(3, 0x20), 300, "reserved bits");
     refused(Codec::Gzip, &patched(3, 0x80), 300, "reserved bits");
     refused(Codec::Gzip, &patched(length - 5, whole[length - 5] ^ 1), 300, "crc32 mismatch");
-    refused(Codec::Gzip, &patched(length - 4, 43), 300, "says 299 bytes and holds 300");
+    refused(Codec::Gzip, &patched(length - 4, 43), 300, "declares 299 bytes and holds 300");
     let mut with_crc = gzip_with(&bytes, 2, b"");
     with_crc[10] ^= 1;
     refused(Codec::Gzip, &with_crc, 300, "header crc16 mismatch");
@@ -351,7 +351,7 @@ fn each_broken_part_of_a_zlib_stream_is_refused_with_its_reason() {
 fn each_broken_part_of_an_lz4_chunk_is_refused_with_its_reason() {
     let bytes = painted(300);
     let whole = lz4(&bytes);
-    refused(Codec::Lz4, &whole, 301, "says 300 bytes where 301 are expected");
+    refused(Codec::Lz4, &whole, 301, "declares 300 bytes where 301 are expected");
     refused(Codec::Lz4, &whole[..3], 300, "3 bytes has no size");
     refused(Codec::Lz4, &whole[..4], 300, "does not decode to 300 bytes");
     let sized = |block: &[u8], bytes: u32| [&bytes.to_le_bytes()[..], block].concat();
@@ -361,7 +361,7 @@ fn each_broken_part_of_an_lz4_chunk_is_refused_with_its_reason() {
     refused(Codec::Lz4, &sized(&[0x2F, 1, 2, 1, 0, 255, 255], 20), 20, "does not decode");
     refused(Codec::Lz4, &sized(&[0x2F, 1, 2, 1, 0, 255, 255, 0, 0], 20), 20, "does not decode");
     // A size of 2^31 and more is a size, not a negative number.
-    refused(Codec::Lz4, &sized(&[0], u32::MAX), 300, "says 4294967295 bytes");
+    refused(Codec::Lz4, &sized(&[0], u32::MAX), 300, "declares 4294967295 bytes");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The Rust surface: a [`Loader`] that opens, pushes, pops and closes. Over 500 lines, because every
+//! The Rust surface: a [`Loader`] that opens, pushes, pops and closes. Over 500 lines, because each
 //! call of it stands here with its contract.
 //!
 //! In: a config and requests. Out: batches that give their slot back when dropped. The same

@@ -45,7 +45,7 @@ pub(super) fn read_fill(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<
     }
     match dtype {
         _ if kind == Kind::Null && !is_zarr2 => {
-            return Err(fail!(node, Decode, "null is not a {name}: zarr v3 needs a value"));
+            return Err(fail!(node, Decode, "null is not of type {name}: zarr v3 needs a value"));
         }
         _ if kind == Kind::Null && !is_time => {}
         _ if is_time && is_nat => {
@@ -111,7 +111,7 @@ fn read_small(
     let is_given = |byte: &u8| number.is_some_and(|number| is_equal(value(byte), number));
     match bits.or_else(|| (0..=u8::MAX).find(is_given)) {
         Some(byte) => widen(small, &[byte], element),
-        None => return Err(fail!(node, Decode, "{node} is no value of {name}")),
+        None => return Err(fail!(node, Decode, "{node} is not of type {name}")),
     }
     if cfg!(target_endian = "big") {
         element.reverse();
@@ -142,7 +142,7 @@ fn read_integer(
             Ok(())
         }
         None if !numeral.is_integer() => {
-            Err(fail!(node, Decode, "{node} is not a {name}: a whole number is needed"))
+            Err(fail!(node, Decode, "{node} is not of type {name}: a whole number is needed"))
         }
         _ => Err(fail!(node, Decode, "{node} does not fit {name}")),
     }
@@ -174,7 +174,7 @@ fn read_float(
         (_, Some(bits)) => write_bits(bits, element),
         _ => {
             let numbers = "a number, \"NaN\", \"Infinity\" or \"-Infinity\"";
-            let reason = format_args!("{node} is not a {name}: {numbers}");
+            let reason = format_args!("{node} is not of type {name}: {numbers}");
             return Err(match is_zarr2 {
                 true => fail!(node, Decode, "{reason}"),
                 false => fail!(node, Decode, "{reason}, or \"0x\" and {digits} hex digits"),

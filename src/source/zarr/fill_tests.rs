@@ -64,7 +64,7 @@ fn booleans_fill_from_booleans_and_from_0_and_1() {
         assert_eq!(fill(Dtype::Bool, 1, source).unwrap(), [byte]);
     }
     refused(Dtype::Bool, 1, "2", "2 does not fit bool");
-    refused(Dtype::Bool, 1, "0.5", "0.5 is no bool");
+    refused(Dtype::Bool, 1, "0.5", "0.5 is not of type bool");
     refused(Dtype::Bool, 1, "\"1\"", "\"1\", not a boolean");
 }
 
@@ -188,7 +188,7 @@ fn complex_numbers_fill_from_two_floats() {
     refused(Dtype::C64, 8, "[1]", "1 parts");
     refused(Dtype::C64, 8, "[1, 2, 3]", "3 parts");
     refused(Dtype::C64, 8, "1", "not an array");
-    refused(Dtype::C64, 8, "[[1], 2]", "is no complex64");
+    refused(Dtype::C64, 8, "[[1], 2]", "is not of type complex64");
 }
 
 #[test]

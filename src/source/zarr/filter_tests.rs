@@ -108,9 +108,9 @@ fn sizes_follow_from_the_chunk_and_the_largest_counts_against_the_cap() {
 fn a_filter_behind_a_compressor_and_a_second_compressor_are_refused() {
     let zstd = json!({"id": "zstd"});
     let behind = json!([{"id": "zlib"}, {"id": "shuffle", "elementsize": 4}]);
-    let text = "shuffle behind a compressor is not read";
+    let text = "shuffle after a compressor is not read";
     refused(zarr2("<f4", behind, Value::Null), Status::Unsupported, text);
-    let text = "zstd behind another compressor is not read";
+    let text = "zstd after another compressor is not read";
     refused(zarr2("<f4", json!([{"id": "zlib"}]), zstd), Status::Unsupported, text);
     let many: Vec<Value> = (0..7).map(|_| json!({"id": "crc32"})).collect();
     let text = "more than 6 codecs are not read";
@@ -202,7 +202,7 @@ fn v3_filters_stand_in_front_of_bytes_and_fit_the_elements_that_they_are_given()
                 little()
             ]),
             Status::Unsupported,
-            "transpose behind delta is not read",
+            "transpose after delta is not read",
         ),
         (
             json!([scale, {"name": "sharding_indexed", "configuration": {
@@ -243,10 +243,10 @@ fn times_are_int64_with_a_name_and_nothing_is_not_a_time() {
     for (data_type, fill, status, part) in [
         (time("numpy.datetime64", "fortnight", json!(1)), json!(0), Status::Unsupported, "unit"),
         (time("numpy.datetime64", "s", json!(0)), json!(0), Status::Decode, "1 to"),
-        (time("numpy.datetime64", "s", json!(1)), json!("nat"), Status::Decode, "is no int64"),
-        (time("numpy.datetime64", "s", json!(1)), json!(1.5), Status::Decode, "is no int64"),
+        (time("numpy.datetime64", "s", json!(1)), json!("nat"), Status::Decode, "of type int64"),
+        (time("numpy.datetime64", "s", json!(1)), json!(1.5), Status::Decode, "of type int64"),
         (json!("numpy.datetime64"), json!(0), Status::Decode, "\"unit\" is missing"),
-        (json!("int64"), json!("NaT"), Status::Decode, "is no int64"),
+        (json!("int64"), json!("NaT"), Status::Decode, "of type int64"),
         (json!("string"), json!(""), Status::Unsupported, "is text or objects, not read"),
         (
             json!({"name": "fixed_length_utf32", "configuration": {"length_bytes": 8}}),

@@ -1,5 +1,5 @@
-//! Unit tests of groups and OME-NGFF attributes: one sound document, and what each change to it
-//! does.
+//! Unit tests of groups and OME-NGFF attributes: one sound document, and the effect of each change.
+//! Over 500 lines, because each version of OME-NGFF has its own form of most members.
 
 use super::*;
 use crate::base::limits::GROUP_LEVELS_MAX;
@@ -497,8 +497,8 @@ fn consolidated_metadata_of_another_form_is_refused() {
             "metadata \"linked\" is not read",
         ),
         (json!({"kind": "inline"}), Status::Decode, "member \"metadata\" is missing"),
-        (json!({"metadata": {"a": {}}}), Status::Decode, "the document of \"a\" is no array"),
-        (json!({"metadata": {"a": 5}}), Status::Decode, "the document of \"a\" is no array"),
+        (json!({"metadata": {"a": {}}}), Status::Decode, "the document of \"a\" is neither an"),
+        (json!({"metadata": {"a": 5}}), Status::Decode, "the document of \"a\" is neither an"),
         (json!({"metadata": []}), Status::Decode, "an array, not an object"),
     ] {
         let mut group = with_attributes(&json!({}));

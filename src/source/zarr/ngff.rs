@@ -199,8 +199,8 @@ fn read_dataset<'r, 'a>(
     Ok(())
 }
 
-/// The name of the coordinate system that a dataset leads to, if it gives one: a string in drafts of
-/// 0.6, a member of an object since.
+/// The name of the coordinate system that a dataset leads to, if it gives one: in drafts of 0.6 a
+/// string, since then a member of an object.
 fn output_of<'a>(dataset: Option<Node<'_, 'a>>) -> Result<Option<Str<'a>>, Status> {
     let Some(dataset) = dataset else { return Ok(None) };
     let [list, ..] = dataset.pick("coordinateTransformations", 0)?;

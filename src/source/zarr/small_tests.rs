@@ -118,8 +118,9 @@ fn fill_values_are_values_of_the_type_or_refused() {
         let part = std::format!("is no value of {name}");
         refused(zarr3(name, fill, json!(["bytes"])), Status::Decode, &part);
     }
-    refused(zarr2("int4", json!("0x0f"), Value::Null), Status::Decode, "is no value of int4");
-    refused(zarr3("int4", Value::Null, json!(["bytes"])), Status::Decode, "null is no int4");
+    refused(zarr2("int4", json!("0x0f"), Value::Null), Status::Decode, "is not of type int4");
+    let part = "null is not of type int4";
+    refused(zarr3("int4", Value::Null, json!(["bytes"])), Status::Decode, part);
 }
 
 #[test]
@@ -139,7 +140,7 @@ fn what_is_not_read_of_them_is_refused_by_name() {
         refused(zarr3(name, json!(0), codecs), Status::Unsupported, part);
     }
     let behind = json!(["bytes", "packbits"]);
-    let part = "codec \"packbits\" cannot stand behind \"bytes\"";
+    let part = "codec \"packbits\" cannot stand after \"bytes\"";
     refused(zarr3("int4", json!(0), behind), Status::Decode, part);
     refused(zarr2("<int4", json!(0), Value::Null), Status::Unsupported, "\"<int4\" is not read");
 }

@@ -137,7 +137,7 @@ fn a_member_that_comes_twice_is_decode() {
     let text = sound().to_string().replacen('{', "{\"shape\": [1, 1],", 1);
     let mut why = Why::new();
     assert_eq!(parse(text.as_bytes(), "/a", &mut why).unwrap_err(), Status::Decode);
-    assert!(why.as_str().contains("comes twice at byte"), "{why}");
+    assert!(why.as_str().contains("occurs twice at byte"), "{why}");
 }
 
 #[test]
@@ -438,10 +438,10 @@ fn chains_that_are_not_read_are_refused_by_name() {
     let crc = "crc32c";
     for (codecs, status, part) in [
         (json!([]), Status::Decode, "is empty"),
-        (json!(["zstd"]), Status::Decode, "\"zstd\" must stand behind"),
-        (json!(["crc32c", bytes]), Status::Decode, "\"crc32c\" must stand behind"),
-        (json!([bytes, bytes]), Status::Decode, "\"bytes\" cannot stand behind"),
-        (json!([bytes, "transpose"]), Status::Decode, "\"transpose\" cannot stand behind"),
+        (json!(["zstd"]), Status::Decode, "\"zstd\" must stand after"),
+        (json!(["crc32c", bytes]), Status::Decode, "\"crc32c\" must stand after"),
+        (json!([bytes, bytes]), Status::Decode, "\"bytes\" cannot stand after"),
+        (json!([bytes, "transpose"]), Status::Decode, "\"transpose\" cannot stand after"),
         (json!([bytes, "sharding_indexed"]), Status::Decode, "\"sharding_indexed\" cannot"),
         (json!(["transpose", bytes]), Status::Decode, "member \"order\" is missing"),
         (
@@ -454,8 +454,8 @@ fn chains_that_are_not_read_are_refused_by_name() {
         (json!([bytes, {"name": "numcodecs.lzma"}]), Status::Unsupported, "\"numcodecs.lzma\""),
         (json!([bytes, {"name": "numcodecs.bz2"}]), Status::Unsupported, "\"numcodecs.bz2\""),
         (json!([bytes, {"name": "numcodecs.pcodec"}]), Status::Unsupported, "\"numcodecs.pcodec\""),
-        (json!(["gzip"]), Status::Decode, "\"gzip\" must stand behind"),
-        (json!([bytes, "gzip", "numcodecs.lz4"]), Status::Unsupported, "lz4 behind another"),
+        (json!(["gzip"]), Status::Decode, "\"gzip\" must stand after"),
+        (json!([bytes, "gzip", "numcodecs.lz4"]), Status::Unsupported, "lz4 after another"),
         (json!([bytes, {"name": "x", "must_understand": false}]), Status::Unsupported, "\"x\""),
         (json!([bytes, "zstd", "zstd"]), Status::Unsupported, "another compressor"),
         (
@@ -571,11 +571,11 @@ fn what_numcodecs_says_of_its_codecs_is_taken_and_the_rest_refused() {
 fn a_shard_stands_alone() {
     let shard = sound()["codecs"][0].clone();
     let behind = plain(json!([shard, "crc32c"]));
-    refused(&behind, Status::Unsupported, &["codecs[1]", "\"crc32c\" behind sharding_indexed"]);
+    refused(&behind, Status::Unsupported, &["codecs[1]", "\"crc32c\" after sharding_indexed"]);
     let mut inside = with("/codecs/0/configuration/codecs", json!([shard, "crc32c"]));
     inside["codecs"][0]["configuration"]["chunk_shape"] = json!([8, 32]);
     let way = "codecs[0].configuration.codecs[1]";
-    refused(&inside, Status::Unsupported, &[way, "\"crc32c\" behind sharding_indexed"]);
+    refused(&inside, Status::Unsupported, &[way, "\"crc32c\" after sharding_indexed"]);
 }
 
 fn transpose(order: Value) -> Value {
