@@ -115,7 +115,7 @@ fn fill_values_are_values_of_the_type_or_refused() {
         ("float8_e5m2", json!("0x3c00")),
         ("float8_e5m2", json!(true)),
     ] {
-        let part = std::format!("is no value of {name}");
+        let part = std::format!("is not of type {name}");
         refused(zarr3(name, fill, json!(["bytes"])), Status::Decode, &part);
     }
     refused(zarr2("int4", json!("0x0f"), Value::Null), Status::Decode, "is not of type int4");
