@@ -727,7 +727,7 @@ fn auto_takes_the_host_where_no_device_will_do_and_says_why() {
         (c"cuDeviceGetCount", 3, "cuDeviceGetCount returned"),
         (c"cuDevicePrimaryCtxRetain", 46, "no context to be had"),
         (c"cuModuleLoadDataEx", 222, "refuses the kernels"),
-        (c"cuLaunchKernel", 700, "cuLaunchKernel says"),
+        (c"cuLaunchKernel", 700, "cuLaunchKernel returned"),
     ];
     for (entry, code, text) in cases {
         simulator.fail(Some(entry), 0, code, 1);
