@@ -18,6 +18,7 @@ struct Seen {
     path: String,
     kind: NodeKind,
     level: Option<(u32, u32, Vec<String>, Vec<f64>, Vec<f64>)>,
+    is_refused: bool,
     place: Option<[u32; 2]>,
 }
 
@@ -56,7 +57,13 @@ fn checked(entry: &Entry<'_>) -> Seen {
     assert!(!path.contains(char::is_control) && !path.ends_with('/') && !path.contains("//"));
     assert!(path.split('/').all(|part| part != "."));
     assert!(Path::new(path).components().all(|part| matches!(part, Component::Normal(_))));
-    let mut seen = Seen { path: path.to_owned(), kind: entry.kind, level: None, place: None };
+    let mut seen = Seen {
+        path: path.to_owned(),
+        kind: entry.kind,
+        level: None,
+        is_refused: false,
+        place: None,
+    };
     match &entry.detail {
         Detail::Level(level) => {
             let rank = level.axes.len();
@@ -65,6 +72,8 @@ fn checked(entry: &Entry<'_>) -> Seen {
             assert!(transform.scale.iter().all(|number| number.is_finite()));
             assert!(transform.translation.iter().all(|number| number.is_finite()));
             assert!(transform.scale[rank..].iter().all(|number| *number == 1.0));
+            seen.is_refused = !transform.refused.is_empty();
+            assert!(!seen.is_refused || !transform.is_given);
             if !transform.is_given {
                 assert_eq!(transform.scale, [1.0; RANK_MAX]);
                 assert_eq!(transform.translation, [0.0; RANK_MAX]);
@@ -105,6 +114,10 @@ fn check(form: u8, document: &[u8], wrapped: &[u8], group: &Group<'_>, seen: &[S
         assert!(!group.has_ome && levels.is_empty());
         return;
     };
+    if group.is_version_unread {
+        assert!(levels.is_empty() && group.image_count == 0);
+        return;
+    }
     match group.kind {
         NodeKind::Image => check_levels(ome, group, &levels),
         NodeKind::Plate => {
@@ -139,17 +152,33 @@ fn check(form: u8, document: &[u8], wrapped: &[u8], group: &Group<'_>, seen: &[S
     }
 }
 
+/// All transformations of lists, those inside of sequences one by one.
+fn flat<'v>(lists: [&'v Value; 2]) -> Vec<&'v Value> {
+    let mut found = Vec::new();
+    for item in lists.into_iter().filter_map(Value::as_array).flatten() {
+        match item["type"].as_str() {
+            Some("sequence") => found.extend(flat([&item["transformations"], &Value::Null])),
+            _ => found.push(item),
+        }
+    }
+    found
+}
+
 /// Composes the transformations of a level as the specification words it: one point at a time.
 fn mapped(lists: [&Value; 2], rank: usize, point: f64) -> Vec<f64> {
     let mut place = vec![point; rank];
-    for item in lists.into_iter().filter_map(Value::as_array).flatten() {
+    for item in flat(lists) {
+        let kind = item["type"].as_str().expect("a kind");
         for (axis, value) in place.iter_mut().enumerate() {
-            match item["type"].as_str() {
-                Some("scale") => *value *= item["scale"][axis].as_f64().expect("a number"),
-                Some("translation") => {
-                    *value += item["translation"][axis].as_f64().expect("a number");
+            let number = |value: &Value| value.as_f64().expect("a number");
+            match kind {
+                "scale" => *value *= number(&item[kind][axis]),
+                "translation" => *value += number(&item[kind][axis]),
+                "affine" | "rotation" => {
+                    let row = item[kind][axis].as_array().expect("a row");
+                    *value = *value * number(&row[axis]) + row.get(rank).map_or(0.0, number);
                 }
-                other => assert_eq!(other, Some("identity")),
+                other => assert_eq!(other, "identity"),
             }
         }
     }
@@ -169,7 +198,10 @@ fn check_levels(ome: &Value, group: &Group<'_>, levels: &[&Seen]) {
                     .map(|name| name.as_str().expect("a name"))
                     .collect()
             }
-            None => vec!["t", "c", "z", "y", "x"],
+            None => match systems_axes(multiscale) {
+                Some(names) => names,
+                None => vec!["t", "c", "z", "y", "x"],
+            },
         };
         let datasets = multiscale["datasets"].as_array().expect("datasets");
         for (number, dataset) in datasets.iter().enumerate() {
@@ -180,8 +212,13 @@ fn check_levels(ome: &Value, group: &Group<'_>, levels: &[&Seen]) {
             assert_eq!((*our_image, *level), (image as u32, number as u32));
             assert_eq!(dataset["path"], entry.path);
             assert_eq!(names, &axes);
+            if entry.is_refused {
+                continue;
+            }
             let name = "coordinateTransformations";
-            let lists = [&dataset[name], &multiscale[name]];
+            let has_systems = multiscale.get("coordinateSystems").is_some();
+            let common = if has_systems { &Value::Null } else { &multiscale[name] };
+            let lists = [&dataset[name], common];
             assert_eq!(&mapped(lists, axes.len(), 0.0), translation);
             let at_one = mapped(lists, axes.len(), 1.0);
             for axis in 0..axes.len() {
@@ -197,17 +234,31 @@ fn check_levels(ome: &Value, group: &Group<'_>, levels: &[&Seen]) {
     assert!(rest.next().is_none());
 }
 
+/// Names of the axes of the coordinate system that the first level leads to.
+fn systems_axes(multiscale: &Value) -> Option<Vec<&str>> {
+    let systems = multiscale.get("coordinateSystems")?.as_array()?;
+    let output = &multiscale["datasets"][0]["coordinateTransformations"][0]["output"];
+    let name = output.as_str().or(output["name"].as_str());
+    let is_meant = |system: &&Value| name.is_none_or(|name| system["name"] == name);
+    let axes = systems.iter().find(is_meant)?["axes"].as_array()?;
+    Some(axes.iter().filter_map(|axis| axis.as_str().or(axis["name"].as_str())).collect())
+}
+
 /// Room for roundings: as large as the numbers that were summed on the way.
 fn slack_of(lists: [&Value; 2], axis: usize) -> f64 {
     let mut largest = 1.0f64;
-    for item in lists.into_iter().filter_map(Value::as_array).flatten() {
-        for name in ["scale", "translation"] {
-            let number = item[name][axis].as_f64().unwrap_or(0.0).abs();
-            if item["type"] == name {
-                largest =
-                    if name == "scale" { largest * number.max(1.0) } else { largest + number };
+    for item in flat(lists) {
+        let number = |value: &Value| value.as_f64().unwrap_or(0.0).abs();
+        let (scale, offset) = match item["type"].as_str() {
+            Some("scale") => (number(&item["scale"][axis]), 0.0),
+            Some("translation") => (1.0, number(&item["translation"][axis])),
+            Some(kind @ ("affine" | "rotation")) => {
+                let row = item[kind][axis].as_array().expect("a row");
+                (number(&row[axis]), row.last().map_or(0.0, number))
             }
-        }
+            _ => (1.0, 0.0),
+        };
+        largest = largest * scale.max(1.0) + offset;
     }
     1e-9 * largest
 }

@@ -66,6 +66,7 @@ pub(super) fn read_ome<'a>(
 }
 
 /// Whether a value is a list of paths.
+#[inline(never)] // its buffer is on the stack
 fn is_path_list(value: Value<'_>) -> bool {
     let mut buffer = [0; ENTRY_PATH_BYTES - 1];
     let mut is_path = |text: Str<'_>| {
@@ -93,6 +94,7 @@ fn is_draft(version: Str<'_>) -> bool {
 
 /// Hands out the arrays of images whose version is not read, as far as they stand where all
 /// versions have them.
+#[inline(never)] // its buffer is on the stack
 fn list_arrays<'a>(multiscales: Value<'a>, found: &mut Found<'_, 'a>) {
     let get = |value: Value<'a>, name| value.members().and_then(|members| members.get(name));
     for image in multiscales.items().into_iter().flatten() {
@@ -129,6 +131,7 @@ fn count(node: Node<'_, '_>, last: u32) -> Result<Option<u32>, Status> {
     Ok(number.transpose()?.map(|number| number as u32))
 }
 
+#[inline(never)] // so are its axes
 fn read_multiscales<'a>(list: Node<'_, 'a>, found: &mut Found<'_, 'a>) -> Result<(), Status> {
     for item in list.items()? {
         let [datasets, version, name, axes, common, systems, ..] =
@@ -144,11 +147,11 @@ fn read_multiscales<'a>(list: Node<'_, 'a>, found: &mut Found<'_, 'a>) -> Result
         let system = output_of(datasets.items()?.next())?;
         let is_implied = found.group.version.place_in(" 0.1 0.2").is_some();
         let axes = match axes.found() {
+            None if systems.found().is_some() => read_axes(axes_of(systems, system)?)?,
             // Before 0.3 they are implied.
             None if is_implied => {
                 IMPLIED_AXES.map(|name| bare_axis(Str::plain(name))).into_iter().collect()
             }
-            None if systems.found().is_some() => read_axes(axes_of(systems, system)?)?,
             _ => read_axes(item.pick("axes", 1)?[0])?,
         };
         // Since 0.6 those of an image lead from one of its named systems to another.
