@@ -65,26 +65,32 @@ pub fn read_document<'a>(
             return Ok(bytes.map(|bytes| Document { kind, bytes, version }));
         }
     }
+    Err(no_document(access, uri, why))
+}
+
+/// The refusal of a uri without a document. Apart, because its path is on the stack.
+#[cold]
+#[inline(never)]
+fn no_document(access: &dyn Access, uri: &str, why: &mut Why) -> Status {
     if let Some(what) = foreign(access, uri) {
-        return Err(fail!(why, NotFound, "{}: {what}", Tail(uri, SHOWN_BYTES)));
+        return fail!(why, NotFound, "{}: {what}", Tail(uri, SHOWN_BYTES));
     }
     let store = access.store();
     let mut folder = Path::new();
     folder.push_str(uri);
     if store.row.has_folders && store.stat_path(&folder) == Err(Fault::Absent) {
         let shown = Tail(uri, SHOWN_BYTES);
-        return Err(fail!(why, NotFound, "{shown}: no such file or folder: check the path"));
+        return fail!(why, NotFound, "{shown}: no such file or folder: check the path");
     }
     let [first, second, third] = DOCUMENT_KINDS;
-    let path = document_path(uri, first);
-    Err(fail!(
+    fail!(
         why,
         NotFound,
         "{}: no such file, nor {} or {} next to it: it is not a zarr array",
-        shown(&path),
+        shown(&document_path(uri, first)),
         second.file_name(),
         third.file_name()
-    ))
+    )
 }
 
 /// Reads what lies beside the document of a zarr v2 array or group, [`ATTRIBUTES_FILE_NAME`] or
