@@ -56,9 +56,12 @@ pub const DAY: &str = "1700000000";
 /// other machines may have to be fetched.
 fn dist(mut script: Command, folder: &Path) -> Command {
     script.arg(folder).env("SOURCE_DATE_EPOCH", DAY);
-    script.env("PROJECT_URL", "https://example.org/wavetrain/");
+    script.env("PROJECT_URL", HOME);
     script
 }
+
+/// The repository that the wheel names.
+pub const HOME: &str = "https://example.org/wavetrain/";
 
 /// What tools/dist.sh made.
 pub struct Packages {

@@ -4,7 +4,7 @@
 //! Comes in: the wheel that packages.rs makes, once. Goes out: fresh virtual environments. A
 //! machine without a tool or a Python skips what needs it, and says so.
 
-use super::packages::{self, DAY, show, version};
+use super::packages::{self, DAY, HOME, show, version};
 use crate::common::{cc, header, pack};
 use std::collections::BTreeSet;
 use std::fs;
@@ -191,7 +191,7 @@ fn the_wheel_packed_again_in_another_folder_has_the_same_bytes() {
     let out = cc::folder("wheel-packed-again");
     let mut script = Command::new("python3");
     script.arg(pack::copy_of_the_tree().join("tools/wheel.py")).arg(&folder).arg(&out);
-    show(script.env("SOURCE_DATE_EPOCH", DAY));
+    show(script.env("SOURCE_DATE_EPOCH", DAY).env("PROJECT_URL", HOME));
     let wheel = wheel().unwrap();
     let again = fs::read(out.join(wheel.file_name().unwrap())).unwrap();
     assert!(again == fs::read(wheel).unwrap());
