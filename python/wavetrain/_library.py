@@ -55,6 +55,7 @@ SPELLED = {
     "only config.source has such arrays, and it is not set: set it": "only Config(source=..) has "
     "such arrays, and it is not set: give it",
     "or let config_fit set it": "or give Pipeline(config, fit=[uri])",
+    "saturate = 1": "saturate=True",
     "pop_timeout_ns": "pop_timeout_s",
     "reset_timeout_ns": "reset_timeout_s",
     "stats.io and stats.decode": "stats().io and stats().decode",

@@ -186,7 +186,7 @@ def test_what_cannot_be_lent_is_refused_by_name(gpu, pipeline):
         ("a type of wavetrain", interface(typestr="<U3")),
         ("a type of wavetrain", interface(typestr="|V17")),
         ("at most 16 axes", interface(shape=(1,) * 17, strides=None)),
-        ("cuPointerGetAttribute says 1", interface(data=(4096, False))),
+        ("cuPointerGetAttribute returned 1", interface(data=(4096, False))),
         ("it lacks shape, data", types.SimpleNamespace(__cuda_array_interface__={"typestr": "u1"})),
         ("must be in host memory to be one element over", interface(strides=(0, 0, 0))),
     ):

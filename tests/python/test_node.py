@@ -296,7 +296,10 @@ def test_what_is_wrong_with_an_iterable_is_raised_by_the_owner_behind_what_it_ga
         owner.wait()
     owner.push(rows(4))
     owner.flush()
-    assert taken(consumer) == [128, 129, 0, 1, 2, 3]
+    found = taken(consumer)
+    if found == [128, 129]:  # the end of what the iterable gave was there before the rows
+        found += taken(consumer)
+    assert found == [128, 129, 0, 1, 2, 3]
 
 
 def test_fields_have_their_names_types_and_shapes_in_consumers(name):

@@ -48,7 +48,8 @@ def test_every_type_becomes_what_numpy_makes_of_it_or_is_refused_by_name(tmp_pat
             if not has_cast(source, target):
                 with pytest.raises(wavetrain.DtypeMismatch) as refusal:
                     reader.read(uri, box)
-                named = str(refusal.value).split("set dtype to one of ")[1].split(", ")
+                named = str(refusal.value).split("set dtype to one of ")[1]
+                named = named.split(", or saturate=True, which clamps")[0].split(", ")
                 works = [short(target) for target in ALL if has_cast(source, target)]
                 assert sorted(named) == sorted([*works, "bf16", "raw"])
                 continue

@@ -44,22 +44,24 @@ pub fn shared_library() -> Option<&'static Path> {
     made.as_deref()
 }
 
-/// The files of tests/python, half of which each of two threads runs: a whole run would be the last
-/// that ends.
-fn files_of_tests(is_first_half: bool) -> Vec<PathBuf> {
+/// Runs of pytest, each with a part of the files: one for all would be the last test that ends.
+const PARTS: usize = 4;
+
+/// The files of tests/python that one part has.
+fn files_of_tests(part: usize) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(header::root().join("tests/python")).unwrap();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| {
         let name = path.file_name().unwrap().to_str().unwrap();
-        let tested = name.strip_prefix("test_").filter(|_| name.ends_with(".py"));
-        tested.is_some_and(|tested| (tested < "files") == is_first_half)
+        name.starts_with("test_") && name.ends_with(".py")
     });
     files.sort();
+    let files: Vec<PathBuf> = files.into_iter().skip(part).step_by(PARTS).collect();
     assert!(files.len() > 10, "{files:?}");
     files
 }
 
-fn run_pytest(is_first_half: bool) {
+fn run_pytest(part: usize) {
     let Some(mut looks) = python() else { return };
     let needed = "import fsspec, hypothesis, numpy, pytest, zarr; zarr.create_array";
     let output = looks.args(["-c", needed]).output().unwrap();
@@ -73,12 +75,11 @@ fn run_pytest(is_first_half: bool) {
     if let Some(driver) = cuda_sim::library() {
         pytest.env("SIMULATED_DRIVER", driver);
     }
-    let place = if is_first_half { "pytest-first" } else { "pytest-second" };
     let output = pytest
         .args(["-X", "dev", "-W", "error", "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"])
-        .args(files_of_tests(is_first_half))
+        .args(files_of_tests(part))
         .env("WAVETRAIN_LIBRARY", library)
-        .current_dir(cc::folder(place))
+        .current_dir(cc::folder(&format!("pytest-{part}")))
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
@@ -88,13 +89,23 @@ fn run_pytest(is_first_half: bool) {
 }
 
 #[test]
-fn what_pytest_is_told_holds_in_the_first_files() {
-    run_pytest(true);
+fn what_pytest_is_told_holds_in_the_first_part() {
+    run_pytest(0);
 }
 
 #[test]
-fn what_pytest_is_told_holds_in_the_other_files() {
-    run_pytest(false);
+fn what_pytest_is_told_holds_in_the_second_part() {
+    run_pytest(1);
+}
+
+#[test]
+fn what_pytest_is_told_holds_in_the_third_part() {
+    run_pytest(2);
+}
+
+#[test]
+fn what_pytest_is_told_holds_in_the_last_part() {
+    run_pytest(PARTS - 1);
 }
 
 #[test]
