@@ -153,7 +153,7 @@ fn check(form: u8, document: &[u8], wrapped: &[u8], group: &Group<'_>, seen: &[S
 }
 
 /// All transformations of lists, those inside of sequences one by one.
-fn flat<'v>(lists: [&'v Value; 2]) -> Vec<&'v Value> {
+fn flat(lists: [&Value; 2]) -> Vec<&Value> {
     let mut found = Vec::new();
     for item in lists.into_iter().filter_map(Value::as_array).flatten() {
         match item["type"].as_str() {

@@ -44,7 +44,9 @@ pub use need::{Need, Span};
 pub use packing::Packing;
 pub use parts::{PART_DIGITS_MAX, Part};
 pub use placement::{LEVEL_ROUNDING, LevelChoice, Placement, split_level_name, write_level_name};
-pub use small::{Packed, Padding, SMALLS, Small};
+#[cfg(feature = "internals")]
+pub use small::SMALLS;
+pub use small::{Packed, Padding, Small};
 pub use spelling::Spelling;
 pub use time::{TIME_UNITS, Time};
 

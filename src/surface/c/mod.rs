@@ -49,6 +49,7 @@ pub use lend::wavetrain_lend;
 pub use read::wavetrain_read_into;
 #[cfg(feature = "internals")]
 pub use table::wavetrain_push_table;
+#[cfg(feature = "internals")]
 pub use tensors::{wavetrain_dlpack, wavetrain_dlpack_legacy};
 
 /// Version of the library: major << 16 | minor << 8 | patch.
