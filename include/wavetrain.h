@@ -991,7 +991,7 @@ typedef struct wavetrain_group_entry {
                                    it has none. 2: it has one that leads across axes, or that is not
                                    read, and all numbers of both arrays are NaN */
     double scale[WAVETRAIN_RANK_MAX];       /* element i is at i * scale + translation, in units */
-    double translation[WAVETRAIN_RANK_MAX]; /* of its axis; finite; 1 and 0 if there is none */
+    double translation[WAVETRAIN_RANK_MAX]; /* of its axis; 1 and 0 for has_transform 0 */
 } wavetrain_group_entry;
 
 /* The description of an array or a group. Your memory; set struct_size before the call. */
@@ -1845,7 +1845,7 @@ wavetrain_status wavetrain_release(wavetrain_loader loader, wavetrain_batch batc
  * dtype_bytes after the others. field: which tensor of the batch, from 0 on. stream: on the host
  * backend NULL; on a device the CUstream that the consumer will work on, which release waits for.
  * DLPack numbers streams: NULL and (void *)1 are the legacy default stream, (void *)2 is the
- * default stream of the calling thread, (void *)-1 is none. It must live until the batch is
+ * default stream of the calling thread, (void *)-1 no stream. It must live until the batch is
  * released AND ALL TENSORS OF THE BATCH ARE DELETED; with (void *)2 the thread must live as long.
  * IF THE RELEASE HAPPENS ON ANOTHER THREAD, THE BLOCKING STREAMS OF THE CONTEXT WAIT FOR EACH OTHER
  * ONCE, because only the legacy stream knows that one. The data is complete on every stream:
@@ -1925,8 +1925,8 @@ wavetrain_status wavetrain_trace(wavetrain_loader loader, wavetrain_event *event
 
 /* Why a call on this loader failed last, on whatever thread. It is the last call that returned a
  * negative status, AGAIN of dlpack, or STARVED because all batch slots are held; close and this one
- * are not looked at. If none failed, it is the error that ended the stream. If there is none and
- * all slots are held now, it is STARVED with the batch held longest; else OK and an empty text.
+ * are not looked at. If none failed, it is the error that ended the stream. If the stream continues
+ * and all slots are held now, it is STARVED with the batch held longest; else OK and an empty text.
  * Reset clears it. error: your struct, filled also if there is no such loader, with SHUTDOWN and
  * the fix. OK. Does not wait. */
 wavetrain_status wavetrain_last_error(wavetrain_loader loader, wavetrain_error *error);

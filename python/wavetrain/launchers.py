@@ -46,7 +46,7 @@ SPECIAL_STEPS = 2**32 - 16  # from here on: steps of Slurm that srun did not sta
 
 
 def launcher_of(environ: Mapping[str, str] = os.environ) -> Launcher | None:
-    """The innermost launcher of this process, which has all of it; None if there is none.
+    """The innermost launcher of this process, which has all of it; None if no launcher began it.
     RuntimeError in a script of sbatch, or a shell of salloc, for several tasks. It is one process,
     and as rank 0 it would do a part of the work, and no process the rest."""
     for launcher in LAUNCHERS:
