@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import concurrent.futures
 import os
 import random
@@ -90,28 +91,37 @@ def test_half_of_a_world_is_an_error_with_the_fix(environ, says):
         world(environ)
 
 
-PROGRAM = "import wavetrain.engines as e; print(*e.world(), sep=';', flush=True)"
+# Each process writes a file of its own: a launcher may mix the lines that processes print.
+PROGRAM = """
+import os
+import sys
+from pathlib import Path
+import wavetrain.engines
+Path(sys.argv[1], str(os.getpid())).write_text(repr([*wavetrain.engines.world()]))
+"""
 
 
-def launch(*command):
-    done = run_engine(*command)
-    return sorted(line for line in done.stdout.splitlines() if ";" in line)
+def launched(folder, *command):
+    """The worlds that the processes of a launcher find."""
+    (folder / "program.py").write_text(PROGRAM)
+    (folder / "worlds").mkdir()
+    run_engine(*command, folder / "program.py", folder / "worlds")
+    return sorted(ast.literal_eval(file.read_text()) for file in (folder / "worlds").iterdir())
 
 
-def test_mpirun_sets_the_world():
+def test_mpirun_sets_the_world(tmp_path):
     if not shutil.which("mpirun"):
         pytest.skip("there is no mpirun here")
-    command = ["mpirun", "--oversubscribe", "-n", "3", sys.executable, "-c", PROGRAM]
-    wanted = [f"{rank};3;{rank};3;0;mpirun of Open MPI" for rank in range(3)]
-    assert launch(*command) == wanted
+    command = ["mpirun", "--oversubscribe", "-n", "3", sys.executable]
+    wanted = [[rank, 3, rank, 3, 0, "mpirun of Open MPI"] for rank in range(3)]
+    assert launched(tmp_path, *command) == wanted
 
 
 def test_torchrun_sets_the_world(tmp_path):
     pytest.importorskip("torch", reason="there is no torch here")
-    (tmp_path / "program.py").write_text(PROGRAM)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    wanted = [f"{rank};2;{rank};2;0;torchrun" for rank in range(2)]
-    assert launch(*command, tmp_path / "program.py") == wanted
+    wanted = [[rank, 2, rank, 2, 0, "torchrun"] for rank in range(2)]
+    assert launched(tmp_path, *command) == wanted
 
 
 # ---- Loaders ------------------------------------------------------------------------------------
