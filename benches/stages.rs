@@ -213,7 +213,7 @@ fn checksums(report: &Report) {
 
 fn record_of(json: &[u8]) -> ArrayRecord {
     let table = &mut [EdgeRun::EMPTY; EDGE_RUNS_MAX];
-    array_from_zarr3(json, "a", table, &mut Why::new()).expect("a record")
+    array_from_zarr3(json, ("a", None), table, &mut Why::new()).expect("a record")
 }
 
 /// The walk of a batch: cursors over one array, merged so that every chunk comes out once.

@@ -48,6 +48,9 @@
  * or by axis. Boxes are in the voxels of that level. If something has a path with such an ending,
  * that path is meant. hook:NAME is an array that your program supplies (wavetrain_source_hook).
  *
+ * After the uri of a zarr array of structured elements, ?field=NAME names one of their fields. It
+ * is an array of the field's type. Without it, structured elements of up to 16 bytes are RAW.
+ *
  * Filters and checksums of numcodecs in zarr arrays are undone on the CPU, on whole chunks:
  * shuffle, delta, fixedscaleoffset, astype, packbits, crc32, adler32, fletcher32, crc32c at either
  * end. bitround and quantize need no undoing. The result is that of numcodecs. A float that becomes

@@ -90,6 +90,8 @@ mod selection;
 mod shard_index;
 #[path = "../fuzz/sources.rs"]
 mod sources;
+#[path = "../fuzz/structs.rs"]
+mod structs;
 #[path = "../fuzz/bodies/unshuffle.rs"]
 mod unshuffle;
 #[path = "../fuzz/bodies/uri.rs"]

@@ -11,8 +11,8 @@ use half::f16;
 use wavetrain::base::limits::CODECS_MAX;
 use wavetrain::decode::{Scratch, block_need, decode_chunk, kept_bytes, target_need};
 use wavetrain::records::{
-    ArrayRecord, ByteOrder, Codec, Dtype, Filter, Line, Number, Packed, Padding, SMALLS, Small,
-    Span, Sum, SumKind, Types,
+    ArrayRecord, ByteOrder, Codec, Dtype, Filter, Line, Member, Number, Packed, Padding, SMALLS,
+    Small, Span, Sum, SumKind, Types,
 };
 use wavetrain::status::{Status, Why};
 
@@ -140,6 +140,12 @@ fn chosen_codec(choices: &mut Choices<'_>) -> Codec {
         5 => Codec::Crc32c,
         7 => {
             let small = choices.one_of(&SMALLS);
+            if !small.can_be_packed() && choices.rarely(2) {
+                let bytes = choices.one_of(&[1, 2, 4, 8, 3, 16]);
+                let offset = choices.one_of(&[0, 1, 7, 64]);
+                let element_bytes = offset + bytes + choices.one_of(&[0, 1, 5]);
+                return Codec::Filter(Filter::Member(Member { element_bytes, offset, bytes }));
+            }
             let paddings = [Padding::Absent, Padding::First, Padding::Last];
             let padding = small.can_be_packed().then(|| choices.one_of(&paddings));
             let padding = padding.filter(|_| small == Small::Bit || choices.rarely(2));
@@ -402,7 +408,7 @@ fn converted(filter: Filter, source: &[u8]) -> Result<Vec<u8>, No> {
             };
             (types, values(types.encoded, source).into_iter().map(line).collect())
         }
-        Filter::Shuffle(_) | Filter::PackBits | Filter::Packed(_) => {
+        Filter::Shuffle(_) | Filter::PackBits | Filter::Packed(_) | Filter::Member(_) => {
             unreachable!("without types")
         }
     };
@@ -461,6 +467,13 @@ fn undone(filter: Filter, bytes: &[u8], size: usize) -> Result<Vec<u8>, No> {
             kept.map(|kept| bits[..kept].to_vec()).ok_or(No::Refused)
         }
         Filter::Packed(packed) => undone_small(packed, bytes, size),
+        Filter::Member(Member { element_bytes, offset, bytes: own }) => {
+            let is_in_field = |at: &usize| {
+                let place = at % element_bytes as usize;
+                (offset..offset + own).contains(&(place as u32))
+            };
+            Ok((0..bytes.len()).filter(is_in_field).map(|at| bytes[at]).collect())
+        }
         _ => converted(filter, bytes),
     }
 }
@@ -514,7 +527,7 @@ fn decoded_number(filter: Filter) -> Option<Number> {
         Filter::Delta(types) | Filter::AsType(types) | Filter::FixedScaleOffset(types, _) => {
             Some(types.decoded)
         }
-        Filter::Shuffle(_) | Filter::PackBits | Filter::Packed(_) => None,
+        Filter::Shuffle(_) | Filter::PackBits | Filter::Packed(_) | Filter::Member(_) => None,
     }
 }
 

@@ -99,7 +99,8 @@ pub fn run(data: &[u8]) {
 /// Whoever reads the document as an array's is told that it is a group's.
 fn check_no_array(documents: &GroupDocuments<'_>, uri: &str) {
     let (mut why, mut table) = (Why::new(), [EdgeRun::EMPTY; EDGE_RUNS_MAX]);
-    let array = array_from_document(documents.kind, documents.group, uri, &mut table, &mut why);
+    let array =
+        array_from_document(documents.kind, documents.group, (uri, None), &mut table, &mut why);
     assert_eq!(array.map(|_| ()), Err(Status::NotFound));
     assert!(why.as_str().contains(": is a group: name one of the arrays in it"), "{why}");
 }

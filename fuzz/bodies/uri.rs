@@ -58,13 +58,14 @@ fn obvious(uri: &str) -> Result<String, Status> {
         return Ok(format!("raw:/{}?{query}", path.trim_start_matches('/')));
     }
     let is_file = is_file_uri(uri);
-    // In a file: uri a mark starts a level or the number of the first file, or is an error. In
-    // other uris it may be part of the path.
+    // In a file: uri a mark starts a level, the number of the first file or a field, or is an
+    // error. In other uris it may be part of the path.
     let marks = ["#level=", "#scale=", "#first="];
     let (file, level) = match uri.find("#") {
         Some(at) if is_file && marks.contains(&uri.get(at..at + 7).unwrap_or("")) => {
             uri.split_at(at)
         }
+        _ if is_file => uri.split_at(uri.rfind("?field=").unwrap_or(uri.len())),
         _ => (uri, ""),
     };
     let path = if is_file { unescaped(&file[5..])? } else { uri.to_owned() };

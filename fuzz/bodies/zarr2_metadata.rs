@@ -7,6 +7,7 @@
 
 use super::choices::Choices;
 use super::packed::{check_edges, check_integer_fill, check_packing};
+use super::structs::{check_layout, is_member};
 use serde_json::Value;
 use wavetrain::base::limits::{CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, PATH_BYTES_MAX, RANK_MAX};
 use wavetrain::base::text::Text;
@@ -27,21 +28,32 @@ pub fn becomes_record(data: &[u8]) -> bool {
     if data.first() == Some(&b'{') { check(data) } else { check(&spliced(data)) }
 }
 
-/// Parses `document` and checks what comes out.
+/// Parses `document` and checks what comes out; of structured elements also a field.
 fn check(document: &[u8]) -> bool {
     check_attributes(document);
-    let mut why = Why::new();
-    match array_from_document(DocumentKind::Zarr2Array, document, "/fuzz/a", &mut [], &mut why) {
+    check_field(document, Some("a"));
+    check_field(document, None)
+}
+
+fn check_field(document: &[u8], field: Option<&str>) -> bool {
+    let (kind, mut why) = (DocumentKind::Zarr2Array, Why::new());
+    match array_from_document(kind, document, ("/fuzz/a", field), &mut [], &mut why) {
         Ok(record) => {
             assert!(why.is_empty(), "a text without an error: {why}");
             check_record(&record);
+            assert_eq!(is_member(&record), field.is_some());
             if let Ok(value) = serde_json::from_slice::<Value>(document) {
-                check_against_document(&record, &value, document);
+                check_layout(&record, field, &value["dtype"], &value["dtype"]);
+                if field.is_none() {
+                    check_against_document(&record, &value, document);
+                }
             }
             true
         }
         Err(status) => {
-            assert!([Status::Decode, Status::Unsupported].contains(&status), "{status}: {why}");
+            let is_no_field = field.is_some() && status == Status::Invalid;
+            let is_known = [Status::Decode, Status::Unsupported].contains(&status);
+            assert!(is_no_field || is_known, "{status}: {why}");
             assert!(why.as_str().starts_with("/fuzz/a/.zarray: "), "{why}");
             assert!(!why.as_str().contains(char::is_control), "{why}");
             false
@@ -134,7 +146,9 @@ fn check_against_document(record: &ArrayRecord, value: &Value, document: &[u8]) 
         assert_eq!(i128::from(record.chunk_strides[axis]), stride);
         stride *= i128::from(record.chunk_shape[axis]);
     }
-    check_dtype(record, value["dtype"].as_str().expect("a string"));
+    if let Some(name) = value["dtype"].as_str() {
+        check_dtype(record, name);
+    }
     check_fill(record, &value["fill_value"]);
 
     // The same document in another spelling and order is the same array. serde_json turns -0 into
@@ -143,7 +157,7 @@ fn check_against_document(record: &ArrayRecord, value: &Value, document: &[u8]) 
         return;
     }
     let mut why = Why::new();
-    match array_from_zarr2(value.to_string().as_bytes(), "/fuzz/a", &mut why) {
+    match array_from_zarr2(value.to_string().as_bytes(), ("/fuzz/a", None), &mut why) {
         Ok(again) => assert_eq!(format!("{again:?}"), format!("{record:?}")),
         Err(status) => panic!("respelled it is {status}: {why}: {}", document.escape_ascii()),
     }
@@ -242,7 +256,7 @@ const DTYPES: [&str; 28] = [
     "\"<m8[0D]\"",
     "\"<U10\"",
     "\"|O\"",
-    "[[\"a\", \"<u2\"]]",
+    "[[\"b\", \"|S3\"], [\"a\", \">u2\"], [\"c\", \"|u1\", [2, 2]]]",
     "\"<\\u0075\\u0032\"",
 ];
 

@@ -7,6 +7,7 @@
 
 use super::choices::Choices;
 use super::packed::{check_edges, check_integer_fill, check_packing};
+use super::structs::{check_layout, is_member};
 use serde_json::Value;
 use wavetrain::base::limits::{
     CHUNK_BYTES_MAX, EDGE_RUNS_MAX, ELEMENT_BYTES_MAX, PATH_BYTES_MAX, RANK_MAX, SHARD_CHUNKS_MAX,
@@ -29,22 +30,33 @@ pub fn becomes_record(data: &[u8]) -> bool {
     if data.first() == Some(&b'{') { check(data) } else { check(&spliced(data)) }
 }
 
-/// Parses `document` and checks what comes out.
+/// Parses `document` and checks what comes out; of structured elements also a field.
 fn check(document: &[u8]) -> bool {
+    check_field(document, Some("a"));
+    check_field(document, None)
+}
+
+fn check_field(document: &[u8], field: Option<&str>) -> bool {
     let mut why = Why::new();
     let mut table = [EdgeRun::EMPTY; EDGE_RUNS_MAX];
-    match array_from_zarr3(document, "/fuzz/a", &mut table, &mut why) {
+    match array_from_zarr3(document, ("/fuzz/a", field), &mut table, &mut why) {
         Ok(record) => {
             assert!(why.is_empty(), "a text without an error: {why}");
             check_record(&record, &table);
+            assert_eq!(is_member(&record), field.is_some());
             if let Ok(value) = serde_json::from_slice::<Value>(document) {
-                check_against_document(&record, &table, &value, document);
+                let kind = &value["data_type"];
+                check_layout(&record, field, &kind["configuration"]["fields"], kind);
+                if field.is_none() {
+                    check_against_document(&record, &table, &value, document);
+                }
             }
             true
         }
         Err(status) => {
             let statuses = [Status::Decode, Status::Unsupported, Status::NotFound];
-            assert!(statuses.contains(&status), "{status}: {why}");
+            let is_no_field = field.is_some() && status == Status::Invalid;
+            assert!(is_no_field || statuses.contains(&status), "{status}: {why}");
             assert!(why.as_str().starts_with("/fuzz/a/zarr.json: "), "{why}");
             assert!(!why.as_str().contains(char::is_control), "{why}");
             false
@@ -245,7 +257,7 @@ fn check_against_document(record: &ArrayRecord, table: &[EdgeRun], value: &Value
         let mut why = Why::new();
         let mut again_table = [EdgeRun::EMPTY; EDGE_RUNS_MAX];
         let text = value.to_string();
-        match array_from_zarr3(text.as_bytes(), "/fuzz/a", &mut again_table, &mut why) {
+        match array_from_zarr3(text.as_bytes(), ("/fuzz/a", None), &mut again_table, &mut why) {
             Ok(mut again) => {
                 // Of an attribute that is there twice serde_json keeps the last, and each counts.
                 let (packing, all) = (again.packing, record.packing);
@@ -372,7 +384,7 @@ const EDGES: [&str; 16] = [
     "",
 ];
 
-const DTYPES: [&str; 16] = [
+const DTYPES: [&str; 18] = [
     "\"uint16\"",
     "\"uint8\"",
     "\"int64\"",
@@ -389,6 +401,10 @@ const DTYPES: [&str; 16] = [
     "{\"name\": \"numpy.datetime64\", \"configuration\": {\"unit\": \"ns\", \"scale_factor\": 1}}",
     "{\"name\": \"numpy.timedelta64\", \"configuration\": {\"unit\": \"s\", \"scale_factor\": 25}}",
     "{\"configuration\": {}}",
+    "{\"name\": \"struct\", \"configuration\": {\"fields\": [{\"name\": \"b\", \"data_type\": \
+     \"uint8\"}, {\"name\": \"a\", \"data_type\": \"float32\"}]}}",
+    "{\"name\": \"structured\", \"configuration\": {\"fields\": [[\"b\", {\"name\": \
+     \"null_terminated_bytes\", \"configuration\": {\"length_bytes\": 3}}], [\"a\", \"int16\"]]}}",
 ];
 
 const FILLS: [&str; 24] = [

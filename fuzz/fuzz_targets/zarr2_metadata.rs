@@ -6,5 +6,7 @@ mod body;
 mod choices;
 #[path = "../packed.rs"]
 mod packed;
+#[path = "../structs.rs"]
+mod structs;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));

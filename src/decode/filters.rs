@@ -23,7 +23,9 @@ use crate::loops::filters::{OutOfRange, as_type, undelta, unpack_bits, unscale};
 use crate::loops::small::{unpack, widen};
 use crate::loops::sums::{adler32, fletcher32};
 use crate::loops::unshuffle::{Shuffle, unshuffle};
-use crate::records::{ArrayRecord, ChunkBytes, Codec, Filter, Packed, Padding, Span, Sum, SumKind};
+use crate::records::{
+    ArrayRecord, ChunkBytes, Codec, Filter, Member, Packed, Padding, Span, Sum, SumKind,
+};
 use core::ops::Range;
 
 /// Whether this module decodes chunks of `record`.
@@ -184,8 +186,22 @@ fn undo_into(filter: Filter, source: &[u8], target: &mut [u8]) -> Result<(), Fau
             Ok(())
         }
         Filter::Packed(packed) => return unpack_small(packed, source, target),
+        Filter::Member(member) => {
+            take_member(member, source, target);
+            Ok(())
+        }
     };
     outcome.map_err(|OutOfRange(value)| Fault::Range(value))
+}
+
+/// Takes a field out of each structured element.
+fn take_member(member: Member, source: &[u8], target: &mut [u8]) {
+    let Member { element_bytes, offset, bytes } = member;
+    let (offset, bytes) = (offset as usize, bytes as usize);
+    let elements = source.chunks_exact(element_bytes as usize);
+    for (field, element) in target.chunks_exact_mut(bytes).zip(elements) {
+        field.copy_from_slice(&element[offset..offset + bytes]);
+    }
 }
 
 /// Makes elements of the array of those of few bits.

@@ -163,7 +163,7 @@ fn check_array(lock: &Lock, question: &Question, known: &Known, why: &mut Why) -
         let text = "the array, or a folder of it, was gone before in the same batch";
         return Err(fail!(why, Io, "{}: {text}: {UNSTABLE}", Tail(uri, SHOWN_BYTES)));
     }
-    let path = document_path(uri, shared.array_record(array).document);
+    let path = document_path(shared.array_path(array), shared.array_record(array).document);
     shared.metadata.stat_path(&path).map(|_| ()).map_err(|fault| {
         lock.lock().arrays.set_gone(array, question.turn);
         let text = "the array was there and is gone, so its chunks are not missing data";
@@ -235,7 +235,7 @@ fn list_spellings(
         return Err(Fault::Unlisted);
     }
     let (mut other, mut is_own) = (None, false);
-    shared.metadata.list(shared.array_uri(question.array), SPELLED_NAMES_MAX, &mut |entry| {
+    shared.metadata.list(shared.array_path(question.array), SPELLED_NAMES_MAX, &mut |entry| {
         match spelling_of_name(record, entry.name, entry.may_be_folder) {
             Some(spelling) if spelling == record.spelling() => is_own = true,
             Some(spelling) => other = Some(spelling),
@@ -265,7 +265,7 @@ fn ask_for_other(lock: &Lock, question: &Question, record: &ArrayRecord) -> Opti
 /// The path of the file of a question in another spelling.
 fn path_as(shared: &Shared, question: &Question, record: &ArrayRecord, as_of: Spelling) -> Path {
     let mut path = Path::new();
-    write_array_path(shared.array_uri(question.array), &mut path);
+    write_array_path(shared.array_path(question.array), &mut path);
     let coordinates = record.file_coordinates(question.file);
     write_file_key_as(record, as_of, &coordinates[..record.axes()], &mut path);
     path
@@ -281,10 +281,10 @@ fn refuse_spelling(
     why: &mut Why,
 ) -> Status {
     let path = path_as(shared, question, record, record.spelling());
-    let wanted = Spelling::key_of(path.as_str(), shared.array_uri(question.array));
+    let wanted = Spelling::key_of(path.as_str(), shared.array_path(question.array));
     let other = path_as(shared, question, record, found);
-    let other = Spelling::key_of(other.as_str(), shared.array_uri(question.array));
-    let document = document_path(shared.array_uri(question.array), record.document);
+    let other = Spelling::key_of(other.as_str(), shared.array_path(question.array));
+    let document = document_path(shared.array_path(question.array), record.document);
     let separator = char::from(found.separator);
     let shown = shown(&document);
     let text = "not one of its files has a name as its document requires";

@@ -80,6 +80,7 @@ fn load<'w>(
         access: &access,
         asked: &shared.asked,
         uri,
+        field: None,
         files_max: config.max_npy_files,
         chunk_bytes_max: shared.settings.file_chunk_bytes,
         buffer,

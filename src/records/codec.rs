@@ -50,7 +50,7 @@ codecs! {
     FixedScaleOffset("fixedscaleoffset", 0, is_of_elements)
         = Codec::Filter(Filter::FixedScaleOffset(..)),
     PackBits("packbits", 0, is_of_elements)
-        = Codec::Filter(Filter::PackBits | Filter::Packed(_)),
+        = Codec::Filter(Filter::PackBits | Filter::Packed(_) | Filter::Member(_)),
     AsType("astype", 0, is_of_elements) = Codec::Filter(Filter::AsType(_)),
     Quantize("quantize", 0, is_of_elements),
     BitRound("bitround", 0, is_of_elements),
@@ -149,6 +149,19 @@ pub enum Filter {
     PackBits,
     /// Elements of few bits, a byte each or side by side: what makes bytes of a chunk in zarr v3.
     Packed(Packed),
+    /// The elements are one field of structured ones.
+    Member(Member),
+}
+
+/// A field of a structured element.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// Bytes of the whole element.
+    pub element_bytes: u32,
+    /// Bytes before the field.
+    pub offset: u32,
+    /// Bytes of the field.
+    pub bytes: u32,
 }
 
 /// The types of the elements on both sides of a filter.
@@ -189,9 +202,12 @@ pub struct Line {
 pub type CodecChain = arrayvec::ArrayVec<Codec, CODECS_MAX>;
 
 impl Codec {
-    /// The name in zarr metadata, without a prefix.
+    /// The name in zarr metadata, without a prefix; that of the type if it is a field's.
     pub fn name(self) -> &'static str {
-        self.row().name
+        match self {
+            Codec::Filter(Filter::Member(_)) => "struct",
+            _ => self.row().name,
+        }
     }
 
     /// The number of a compressor; 0 of all others.
@@ -238,6 +254,13 @@ impl Codec {
             }
             Codec::Filter(PackBits) => Some(1 + bytes.div_ceil(8)),
             Codec::Filter(Filter::Packed(packed)) => packed.encoded_bytes(bytes),
+            Codec::Filter(Filter::Member(Member { element_bytes, bytes: own, .. })) => {
+                let (own, whole) = (u64::from(own), u64::from(element_bytes));
+                bytes
+                    .is_multiple_of(own)
+                    .then(|| bytes / own)
+                    .and_then(|count| count.checked_mul(whole))
+            }
             _ => None,
         }
     }

@@ -1,4 +1,4 @@
-//! Arrays that are files of elements as they are, and the uris that say so.
+//! Arrays that are files of elements as they are, and what uris have before and after a path.
 //!
 //! In: extents. Out: chunks that nobody wrote as such, parts of a file.
 
@@ -14,6 +14,22 @@ pub const RAW_PREFIX: &str = "raw:";
 pub fn flat_path(uri: &str) -> &str {
     let Some(rest) = uri.strip_prefix(RAW_PREFIX) else { return uri };
     rest.rsplit_once('?').map_or(rest, |(path, _)| path)
+}
+
+/// What stands before the name of a field in the uri of an array of structured elements.
+pub const FIELD_MARK: &str = "?field=";
+
+/// Splits a uri that names a field of structured elements: the uri of the array, and the name.
+pub fn split_field(uri: &str) -> Option<(&str, &str)> {
+    let (array, field) = uri.rsplit_once(FIELD_MARK)?;
+    let is_other = [RAW_PREFIX, HOOK_PREFIX].iter().any(|prefix| uri.starts_with(prefix));
+    let array = array.trim_end_matches('/');
+    (!array.is_empty() && !is_other).then_some((array, field))
+}
+
+/// The path of an array of zarr at `uri`.
+pub fn array_path(uri: &str) -> &str {
+    split_field(uri).map_or(uri, |(path, _)| path)
 }
 
 impl ArrayRecord {

@@ -34,12 +34,13 @@ pub use boxes::{
     WalkFault,
 };
 pub use codec::{
-    CODECS, Codec, CodecChain, CodecName, CodecRow, Filter, Line, Number, Sum, SumKind, Types,
+    CODECS, Codec, CodecChain, CodecName, CodecRow, Filter, Line, Member, Number, Sum, SumKind,
+    Types,
 };
 pub use cut::chunk_origin;
 pub use dtype::{DTYPES, Dtype};
 pub use fed::{DeviceMemory, Fed, FedData, VALUE_BYTES};
-pub use flat::{HOOK_PREFIX, RAW_PREFIX, flat_path};
+pub use flat::{FIELD_MARK, HOOK_PREFIX, RAW_PREFIX, array_path, flat_path, split_field};
 pub use need::{Need, Span};
 pub use packing::Packing;
 pub use parts::{PART_DIGITS_MAX, Part};

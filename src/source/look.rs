@@ -21,6 +21,8 @@ pub struct Look<'a> {
     pub asked: &'a Asked,
     /// The name.
     pub uri: &'a str,
+    /// The field of its structured elements, if one is meant.
+    pub field: Option<&'a str>,
     /// Numbered files at most.
     pub files_max: u32,
     /// Bytes of a chunk of a flat file at most.

@@ -27,7 +27,7 @@ pub fn node(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> 
             Err(status) => return Some(Err(status)),
         };
     (look.version, look.document_bytes) = (Some(version), bytes.len());
-    match array_from_document(kind, bytes, look.uri, look.edges, why) {
+    match array_from_document(kind, bytes, (look.uri, look.field), look.edges, why) {
         Err(Status::NotFound) if look.takes_groups => return Some(Ok(Seen::Group(kind))),
         Err(Status::NotFound) => return Some(refuse_group(look, kind, why)),
         Err(status) => return Some(Err(status)),

@@ -4,7 +4,7 @@ use crate::base::limits::RANK_MAX;
 use crate::base::math::{coordinates_from_linear, index};
 use crate::os::store::Path;
 use crate::read::{Folder, document_path};
-use crate::records::{ArrayRecord, flat_path};
+use crate::records::{ArrayRecord, array_path, flat_path};
 use crate::source::flat::{Pattern, write_numbered};
 use crate::source::zarr::{write_file_key, write_folder_key};
 
@@ -17,7 +17,7 @@ pub fn write_file_path(uri: &str, record: &ArrayRecord, file: u64, path: &mut Pa
     if record.flat.is_some() {
         return path.push_str(flat_path(uri));
     }
-    write_array_path(uri, path);
+    write_array_path(array_path(uri), path);
     write_file_key(record, &record.file_coordinates(file)[..record.axes()], path);
 }
 
@@ -26,7 +26,7 @@ pub fn folder_path(uri: &str, record: &ArrayRecord, folder: Folder) -> Path {
     let (mut coordinates, axes) = ([0; RANK_MAX], ..folder.axes);
     coordinates_from_linear(folder.number, &record.file_counts()[axes], &mut coordinates[axes]);
     let mut path = Path::new();
-    write_array_path(uri, &mut path);
+    write_array_path(array_path(uri), &mut path);
     write_folder_key(record, &coordinates[axes], &mut path);
     path
 }
@@ -43,7 +43,7 @@ pub fn root_path(uri: &str, record: &ArrayRecord) -> Path {
     match Pattern::of(uri) {
         Some(pattern) if record.is_in_parts() => path.push_str(pattern.folder),
         _ if record.flat.is_some() => path.push_str(flat_path(uri)),
-        _ => path = document_path(uri, record.document),
+        _ => path = document_path(array_path(uri), record.document),
     }
     path
 }

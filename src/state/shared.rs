@@ -21,7 +21,7 @@ use crate::os::store::{Path, Store};
 use crate::read::Folder as FileFolder;
 use crate::records::CallerPlaces;
 use crate::records::grid::EdgeRun;
-use crate::records::{ArrayRecord, Augment, BoxRecord, Destination, Fed, Part};
+use crate::records::{ArrayRecord, Augment, BoxRecord, Destination, Fed, Part, array_path};
 use crate::setup::config::ON_ERROR_SKIP;
 use crate::setup::fields::Field;
 use crate::setup::geometry::Geometry;
@@ -149,6 +149,11 @@ impl Shared {
     /// The uri of the array in a slot, likewise.
     pub fn array_uri(&self, array: ArraySlot) -> &'static str {
         self.views.uris.rows(array.at(), 1)[0].as_str()
+    }
+
+    /// The path of the array in a slot, if it is one of zarr.
+    pub fn array_path(&self, array: ArraySlot) -> &'static str {
+        array_path(self.array_uri(array))
     }
 
     /// Writes the path of a file of an array after the end of `path`.

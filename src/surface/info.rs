@@ -292,6 +292,7 @@ fn read<'a>(
             access: store,
             asked,
             uri: normal.as_str(),
+            field: None,
             files_max: PARTS_MAX,
             // Chunks of a flat file are as small as whoever reads it wants them.
             chunk_bytes_max: FILE_CHUNK_BYTES,

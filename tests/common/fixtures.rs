@@ -25,6 +25,7 @@ const PACKS: &[(&str, &[u8])] = &[
     ("samples", include_bytes!("../data/samples.tar.zst")),
     ("small", include_bytes!("../data/small.tar.zst")),
     ("statistics", include_bytes!("../data/statistics.tar.zst")),
+    ("structs", include_bytes!("../data/structs.tar.zst")),
     ("v2", include_bytes!("../data/v2.tar.zst")),
     ("zarrs", include_bytes!("../data/zarrs.tar.zst")),
 ];

@@ -378,8 +378,6 @@ def documents(target):
         for name, typestr, fill in [("bytes", "|S5", b"x"), ("text", "<U3", "a"), ("v17", "|V17", None)]:
             fill = None if writer == "zarr2" else fill
             refused(f"refused_{writer}_{name}", writer, ["dtype at byte", f'"{typestr}'], typestr, fill)
-    refused("refused_zarr2_structured", "zarr2", ["dtype at byte", "structured data type"],
-            [["a", "<u2"], ["b", "<f4"]], None, image=None)
     refused("refused_zarr2_object", "zarr2", ["\"|O\""], "|O", None, object_codec="vlen-utf8")
     for name in ["float8_e3m4", "float4_e2m1fn"]:
         refused(f"refused_tensorstore_{name}", "tensorstore", [f'"{name}"'], name, None)

@@ -30,5 +30,6 @@ mod small;
 mod sparse;
 mod spec_edges;
 mod special_files;
+mod structs;
 mod writers;
 mod zarr2;

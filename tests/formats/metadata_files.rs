@@ -18,7 +18,7 @@ fn bytes_of(name: &str) -> Vec<u8> {
 fn record_of(name: &str) -> Result<ArrayRecord, (Status, String)> {
     let mut why = Why::new();
     let table = &mut [EdgeRun::EMPTY; EDGE_RUNS_MAX];
-    array_from_zarr3(&bytes_of(name), name, table, &mut why)
+    array_from_zarr3(&bytes_of(name), (name, None), table, &mut why)
         .map_err(|status| (status, why.to_string()))
 }
 

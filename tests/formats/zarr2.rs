@@ -21,7 +21,7 @@ fn bytes_of(name: &str) -> Vec<u8> {
 
 fn record_of(name: &str) -> Result<ArrayRecord, (Status, String)> {
     let mut why = Why::new();
-    array_from_document(DocumentKind::Zarr2Array, &bytes_of(name), name, &mut [], &mut why)
+    array_from_document(DocumentKind::Zarr2Array, &bytes_of(name), (name, None), &mut [], &mut why)
         .map_err(|status| (status, why.to_string()))
 }
 

@@ -352,10 +352,10 @@ fn fill_text(info: &ArrayInfo) -> String {
         Some(Dtype::U64) => wide.to_string(),
         Some(Dtype::I64) => (wide as i64).to_string(),
         Some(Dtype::Bool) => (wide as u8 != 0).to_string(),
-        Some(Dtype::F32) => single(0).to_string(),
-        Some(Dtype::F64) => double(0).to_string(),
-        Some(Dtype::Bf16) => f32::from_bits((wide as u32) << 16).to_string(),
-        Some(Dtype::F16) => f32_from_half(wide as u16).to_string(),
+        Some(Dtype::F32) => short(format!("{:?}", single(0))),
+        Some(Dtype::F64) => short(format!("{:?}", double(0))),
+        Some(Dtype::Bf16) => short(format!("{:?}", f32::from_bits((wide as u32) << 16))),
+        Some(Dtype::F16) => short(format!("{:?}", f32_from_half(wide as u16))),
         Some(Dtype::C64) => format!("{}{:+}j", single(0), single(4)),
         Some(Dtype::C128) => format!("{}{:+}j", double(0), double(8)),
         Some(Dtype::Raw) | None => {
@@ -363,6 +363,11 @@ fn fill_text(info: &ArrayInfo) -> String {
             format!("0x{}", used.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
         }
     }
+}
+
+/// A float as Rust prints it with an exponent where it is long, without a fraction of 0.
+fn short(text: String) -> String {
+    text.strip_suffix(".0").map_or(text.clone(), str::to_string)
 }
 
 /// The value of an IEEE binary16: every one is exact in binary32.

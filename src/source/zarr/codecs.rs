@@ -11,6 +11,7 @@
 use super::grid::read_edges_of;
 use super::named_codecs::{Named, Names};
 use super::node::{Extension, Extents, Node};
+use super::structs::Structure;
 use crate::base::limits::{CODECS_MAX, SHARD_CHUNKS_MAX, SHARD_LEVELS_MAX};
 use crate::base::math::product;
 use crate::base::status::Status;
@@ -24,7 +25,11 @@ use crate::records::{
 
 /// Reads `codecs` into `record`, whose rank, dtype and chunk_shape (the shape of the outer chunk
 /// grid) are set.
-pub(super) fn read_codecs(codecs: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status> {
+pub(super) fn read_codecs(
+    codecs: Node<'_, '_>,
+    structure: Option<&Structure<'_, '_>>,
+    record: &mut ArrayRecord,
+) -> Result<(), Status> {
     let mut list = codecs;
     // Ends: every turn adds a level of shards, at most SHARD_LEVELS_MAX.
     loop {
@@ -32,7 +37,7 @@ pub(super) fn read_codecs(codecs: Node<'_, '_>, record: &mut ArrayRecord) -> Res
         let mut items = list.items()?;
         let first = read_front(list, &mut items, record)?;
         if first.name != *"sharding_indexed" {
-            return read_chunk_codecs(&first, items, record);
+            return read_chunk_codecs(&first, items, structure, record);
         }
         if let Some(filter) = record.codecs.first() {
             let (name, way) = (filter.name(), "put it among the codecs of the shard");
@@ -57,8 +62,13 @@ pub(super) fn read_codecs(codecs: Node<'_, '_>, record: &mut ArrayRecord) -> Res
 fn read_chunk_codecs<'r, 'a: 'r>(
     first: &Extension<'r, 'a>,
     items: impl Iterator<Item = Node<'r, 'a>>,
+    structure: Option<&Structure<'_, '_>>,
     record: &mut ArrayRecord,
 ) -> Result<(), Status> {
+    if let Some(structure) = structure {
+        read_structure(first, structure, record)?;
+        return read_bytes_codecs(items, RAW, &mut record.codecs);
+    }
     if let Some(packed) = read_packed(first, record)? {
         let packed = Codec::Filter(Filter::Packed(packed));
         let is_pushed = record.codecs.try_push(packed);
@@ -79,6 +89,36 @@ fn read_chunk_codecs<'r, 'a: 'r>(
         Some(_) => {}
     }
     read_bytes_codecs(items, array_number(record), &mut record.codecs)
+}
+
+/// The bytes of structured elements, of which a field may be meant.
+fn read_structure(
+    first: &Extension<'_, '_>,
+    structure: &Structure<'_, '_>,
+    record: &mut ArrayRecord,
+) -> Result<(), Status> {
+    if let Some(filter) = record.codecs.first() {
+        let (name, node) = (filter.name(), first.node);
+        return Err(fail!(node, Unsupported, "{name} in front of structured elements is not read"));
+    }
+    let member = structure.member();
+    // zarr-python 3.1 leaves the order out, and means little.
+    let is_given = first.pick("endian", 0).is_ok_and(|[endian, ..]| endian.found().is_some());
+    let byte_order = read_array_to_bytes(first, if is_given { 2 } else { 1 })?;
+    if byte_order == ByteOrder::Big && (member.is_none() || record.dtype == Dtype::Raw) {
+        let way = "are read field by field: name one, ?field=..";
+        return Err(fail!(first.node, Unsupported, "big-endian structured elements {way}"));
+    }
+    if record.dtype.word_bytes() > 1 && record.small.is_none() {
+        record.byte_order = byte_order;
+    }
+    if let Some(small) = record.small {
+        record.codecs.push(Codec::Filter(Filter::Packed(Packed { small, padding: None })));
+    }
+    if let Some(member) = member {
+        record.codecs.push(Codec::Filter(Filter::Member(member)));
+    }
+    Ok(())
 }
 
 /// How the elements of a type of few bits lie in a chunk; None for other types in `bytes`.
@@ -126,6 +166,9 @@ fn read_packed(
     }
     Ok(Some(Packed { small, padding: Some(padding) }))
 }
+
+/// Elements of bytes that mean nothing to codecs.
+const RAW: Number = Number { dtype: Dtype::Raw, byte_order: ByteOrder::Little };
 
 /// The elements of an array, in the order that its filters are given them.
 fn array_number(record: &ArrayRecord) -> Number {

@@ -49,7 +49,7 @@ fn write_zarr3(record: &ArrayRecord, words: &mut Description) {
         Codec::Filter(Filter::Packed(packed)) => Some(packed),
         _ => None,
     });
-    let is_named = |codec: &&Codec| codec.row().is_of_elements && packed.is_none();
+    let is_named = |codec: &&Codec| codec.row().is_of_elements && is_named(codec);
     for codec in record.codecs.iter().filter(is_named) {
         write!(codecs, "{} ", codec.name());
     }
@@ -68,6 +68,11 @@ fn write_zarr3(record: &ArrayRecord, words: &mut Description) {
         codecs.push_str(if *byte_order == ByteOrder::Big { ", big" } else { "" });
         codecs.push_str(if *has_crc { ", crc32c)" } else { ")" });
     }
+}
+
+/// Whether a document names a codec: the type of the elements stands for the others.
+fn is_named(codec: &&Codec) -> bool {
+    !matches!(codec, Codec::Filter(Filter::Packed(_) | Filter::Member(_)))
 }
 
 /// The transpose between the axes of level `level` and those of the level around it, if it exists:
@@ -101,7 +106,6 @@ fn write_zarr2(record: &ArrayRecord, words: &mut Description) {
         (_, Dtype::Bf16) => dtype_name.push_str("bfloat16"),
         (_, dtype) => write!(dtype_name, "{order}{}", dtype.zarr2_name()),
     }
-    let is_named = |codec: &&Codec| !matches!(codec, Codec::Filter(Filter::Packed(_)));
     for codec in record.codecs.iter().filter(is_named) {
         write!(codecs, "{} ", codec.name());
     }

@@ -19,8 +19,9 @@
 //! [`value_element`]. The thread holds a [`crate::simd::FloatEnvironment`].
 
 use super::node::Node;
+use super::structs::{Element, Structure};
 use crate::assemble::value_element;
-use crate::base::limits::ELEMENT_BYTES_MAX;
+use crate::base::math::index;
 use crate::base::status::Status;
 use crate::fail;
 use crate::loops::convert::{Half, f32_from_half};
@@ -32,15 +33,36 @@ use crate::source::json::{Kind, Str};
 const WHOLE_LIMIT: u64 = 1 << 53;
 
 /// Reads the fill value of a record whose type and byte order are set.
-pub(super) fn read_fill(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status> {
+pub(super) fn read_fill<'r, 'a>(
+    node: Node<'r, 'a>,
+    structure: Option<&Structure<'r, 'a>>,
+    record: &mut ArrayRecord,
+) -> Result<(), Status> {
     let is_zarr2 = record.document == DocumentKind::Zarr2Array;
-    let (dtype, is_time) = (record.dtype, record.time.is_some());
-    let kind = node.kind();
-    let name = record.small.map_or(dtype.zarr3_name(), Small::name);
-    record.is_fill_given = kind != Kind::Null;
+    let &mut ArrayRecord { dtype, dtype_bytes: bytes, time, small, byte_order, .. } = record;
+    // In zarr v3 the order of chunks is that of a codec, and bytes in a document are little.
+    let byte_order = if is_zarr2 { byte_order } else { ByteOrder::Little };
+    let element = Element { dtype, bytes, time, small, byte_order };
+    record.is_fill_given = node.kind() != Kind::Null;
+    let out = &mut record.fill[..bytes as usize];
+    match structure {
+        Some(_) if node.kind() == Kind::Null && is_zarr2 => Ok(()),
+        Some(structure) => structure.read_fill(node, &element, is_zarr2, out),
+        None => fill_element(node, &element, is_zarr2, out),
+    }
+}
+
+/// Reads a fill value into `element`, which has the bytes of one.
+pub(super) fn fill_element(
+    node: Node<'_, '_>,
+    &Element { dtype, time, small, byte_order, .. }: &Element,
+    is_zarr2: bool,
+    element: &mut [u8],
+) -> Result<(), Status> {
+    let (kind, is_time) = (node.kind(), time.is_some());
+    let name = small.map_or(dtype.zarr3_name(), Small::name);
     let is_nat = kind == Kind::Null || node.as_str().is_some_and(|text| text == *"NaT");
-    let element = &mut record.fill[..record.dtype_bytes as usize];
-    if let Some(small) = record.small.filter(|_| kind != Kind::Null) {
+    if let Some(small) = small.filter(|_| kind != Kind::Null) {
         return read_small(node, small, is_zarr2, element);
     }
     match dtype {
@@ -63,7 +85,7 @@ pub(super) fn read_fill(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<
         Dtype::Raw => read_base64(node, element)?,
         Dtype::C64 | Dtype::C128 if is_zarr2 && kind == Kind::String => {
             read_base64(node, element)?;
-            if (record.byte_order == ByteOrder::Big) != cfg!(target_endian = "big") {
+            if (byte_order == ByteOrder::Big) != cfg!(target_endian = "big") {
                 element.chunks_mut(dtype.word_bytes() as usize).for_each(<[u8]>::reverse);
             }
         }
@@ -206,39 +228,41 @@ fn write_bits(bits: u64, element: &mut [u8]) {
 /// The bytes of an element in base64, as they lie in a chunk.
 fn read_base64(node: Node<'_, '_>, element: &mut [u8]) -> Result<(), Status> {
     let (text, size) = (node.string()?, element.len());
-    bytes_from_base64(text, element)
+    base64_part(text, size as u64, 0, element)
         .ok_or_else(|| fail!(node, Decode, "{text} is not the base64 of {size} bytes"))
 }
 
-/// Fills `out` with exactly the bytes that `text` spells (RFC 4648, section 4, padded).
-pub(super) fn bytes_from_base64(text: Str<'_>, out: &mut [u8]) -> Option<()> {
-    let mut buffer = [0; ELEMENT_BYTES_MAX.div_ceil(3) * 4];
-    let digits = text.decode_into(&mut buffer)?.as_bytes();
-    if digits.len() != out.len().div_ceil(3) * 4 {
-        return None;
-    }
-    for (triple, quad) in out.chunks_mut(3).zip(digits.chunks(4)) {
-        let mut bits = 0;
-        for (place, digit) in quad.iter().enumerate() {
-            // A triple of n bytes has n + 1 digits, and padding after them.
-            bits = bits << 6
-                | match digit {
-                    b'=' if place > triple.len() => 0,
-                    _ if place > triple.len() => return None,
-                    b'A'..=b'Z' => u32::from(digit - b'A'),
-                    b'a'..=b'z' => u32::from(digit - b'a') + 26,
-                    b'0'..=b'9' => u32::from(digit - b'0') + 52,
-                    b'+' => 62,
-                    b'/' => 63,
-                    _ => return None,
-                };
+/// Fills `out` with a part of the bytes that `text` spells, which are exactly `count` (RFC 4648,
+/// section 4, padded): those from `first` on.
+pub(super) fn base64_part(text: Str<'_>, count: u64, first: u64, out: &mut [u8]) -> Option<()> {
+    let (mut bits, mut digits, mut place) = (0u32, 0u64, 0u64);
+    for digit in text.chars() {
+        bits = bits << 6
+            | match digit {
+                'A'..='Z' => u32::from(digit) - u32::from('A'),
+                'a'..='z' => u32::from(digit) - u32::from('a') + 26,
+                '0'..='9' => u32::from(digit) - u32::from('0') + 52,
+                '+' => 62,
+                '/' => 63,
+                // A last triple of n bytes has n + 1 digits, and padding after them.
+                '=' if digits / 4 == count / 3 && digits % 4 > count % 3 => 0,
+                _ => return None,
+            };
+        digits += 1;
+        if digits.is_multiple_of(4) {
+            let [_, bytes @ ..] = bits.to_be_bytes();
+            for byte in bytes {
+                let at = place.checked_sub(first).filter(|_| place < count);
+                if let Some(slot) = at.and_then(|at| out.get_mut(index(at))) {
+                    *slot = byte;
+                }
+                if place >= count && byte != 0 {
+                    return None;
+                }
+                place += 1;
+            }
+            bits = 0;
         }
-        let bytes = u32::to_be_bytes(bits << 8);
-        let (spelled, rest) = bytes.split_at(triple.len());
-        if rest.iter().any(|byte| *byte != 0) {
-            return None;
-        }
-        triple.copy_from_slice(spelled);
     }
-    Some(())
+    (digits == count.div_ceil(3) * 4).then_some(())
 }

@@ -11,7 +11,7 @@ fn fill(dtype: Dtype, dtype_bytes: u32, source: &str) -> Result<Vec<u8>, String>
     let mut why = Why::new();
     let mut record = ArrayRecord { dtype, dtype_bytes, ..ArrayRecord::EMPTY };
     let document = Document::new("/a", "zarr.json", source.as_bytes(), &mut why);
-    let result = read_fill(document.root().unwrap(), &mut record);
+    let result = read_fill(document.root().unwrap(), None, &mut record);
     if let Err(status) = result {
         assert_eq!(status, Status::Decode);
         return Err(why.to_string());

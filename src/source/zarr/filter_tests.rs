@@ -16,10 +16,12 @@ use std::vec::Vec;
 fn read(kind: DocumentKind, document: &Value) -> Result<ArrayRecord, (Status, String)> {
     let (mut why, mut table) = (Why::new(), [EdgeRun::EMPTY; EDGE_RUNS_MAX]);
     let text = document.to_string();
-    array_from_document(kind, text.as_bytes(), "/a", &mut table, &mut why).map_err(|status| {
-        assert!(!why.is_cut(), "{why}");
-        (status, why.to_string())
-    })
+    array_from_document(kind, text.as_bytes(), ("/a", None), &mut table, &mut why).map_err(
+        |status| {
+            assert!(!why.is_cut(), "{why}");
+            (status, why.to_string())
+        },
+    )
 }
 
 /// A zarr v2 array of 10 elements, in chunks of 5.

@@ -86,6 +86,10 @@ fn shuffle_bytes(extension: &Extension<'_, '_>, given: Number) -> Result<u8, Sta
         Some(size) => size.numeral().integer(0, i64::MAX)?, // netCDF-C writes "4"
         // zarr-python takes the array's then, numcodecs alone 4.
         None if extension.has_id => 4,
+        None if given.dtype == Dtype::Raw => {
+            let way = "write \"elementsize\" there";
+            return Err(fail!(extension.node, Unsupported, "a shuffle of no size: {way}"));
+        }
         None => i64::from(given.dtype.bytes()),
     };
     if size > SHUFFLE_BYTES_MAX {

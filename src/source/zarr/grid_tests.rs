@@ -30,7 +30,7 @@ fn document(shape: Value, grid: Value, inner: Option<Value>) -> Value {
 fn read(document: &Value) -> Result<ArrayRecord, (Status, String)> {
     let mut why = Why::new();
     let table = std::vec![EdgeRun::EMPTY; EDGE_RUNS_MAX].leak();
-    let read = array_from_zarr3(document.to_string().as_bytes(), "/a", table, &mut why);
+    let read = array_from_zarr3(document.to_string().as_bytes(), ("/a", None), table, &mut why);
     let mut record = read.map_err(|status| (status, why.to_string()))?;
     record.bind_edges(table);
     Ok(record)

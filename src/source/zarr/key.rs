@@ -7,7 +7,7 @@ use crate::base::limits::URI_BYTES_MAX;
 use crate::base::status::{Status, Why};
 use crate::base::text::{Tail, Text, scheme};
 use crate::fail;
-use crate::records::{ArrayRecord, KeyEncoding, RAW_PREFIX, Spelling};
+use crate::records::{ArrayRecord, FIELD_MARK, KeyEncoding, RAW_PREFIX, Spelling};
 
 /// Bytes of a uri that an error text shows.
 const SHOWN_URI_BYTES: usize = 200;
@@ -122,27 +122,25 @@ pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(
         return Ok(());
     }
     // Of a file:// uri alone it is certain that a mark is no part of the path.
-    let is_selection = |(_, text): &(&str, &str)| {
-        ["level=", "scale=", "first="].iter().any(|key| text.starts_with(key))
+    let is_selection = |place: &usize| {
+        let keys = ["#level=", "#scale=", "#first="];
+        uri.get(*place..).is_some_and(|text| keys.iter().any(|key| text.starts_with(key)))
     };
     // The first slash of a path stays, and those of a scheme.
     let (path, least, selection) = match scheme(uri) {
         _ if is_of_files(uri) => {
-            let (uri, selection) = match uri.split_once('#').filter(is_selection) {
-                Some((uri, text)) => (uri, Some(text)),
-                None => (uri, None),
-            };
+            let place = uri.find('#').filter(is_selection).or_else(|| uri.rfind(FIELD_MARK));
+            let (uri, selection) =
+                place.and_then(|at| uri.split_at_checked(at)).unwrap_or((uri, ""));
             (file_path(uri, &mut buffer, why)?, 1, selection)
         }
-        Some(name) => (uri, name.len() + "://".len(), None),
-        None => (uri, 1, None),
+        Some(name) => (uri, name.len() + "://".len(), ""),
+        None => (uri, 1, ""),
     };
     let trimmed = path.trim_end_matches('/').len().max(least);
     out.clear();
     out.push_str(path.get(..trimmed).unwrap_or(path));
-    if let Some(text) = selection {
-        write!(out, "#{text}");
-    }
+    out.push_str(selection);
     assert!(!out.is_cut());
     Ok(())
 }

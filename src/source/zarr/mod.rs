@@ -23,6 +23,7 @@ mod node;
 mod packing;
 mod refusal;
 mod selection;
+mod structs;
 mod transforms;
 mod zarr2;
 mod zarr3;
@@ -44,20 +45,21 @@ use crate::base::status::{Status, Why};
 use crate::records::grid::EdgeRun;
 use crate::records::{ArrayRecord, DocumentKind};
 
-/// The record of the array that a document of this kind describes; `uri` names it in texts.
+/// The record of the array that a document of this kind describes, or of a field of its structured
+/// elements; `uri` names it in texts.
 ///
 /// Errors: DECODE (not what the format says), NOT_FOUND (a group), UNSUPPORTED (well-formed, not
 /// read). The runs of a rectilinear grid go to `table`, see [`array_from_zarr3`].
 pub fn array_from_document(
     kind: DocumentKind,
     document: &[u8],
-    uri: &str,
+    (uri, field): (&str, Option<&str>),
     table: &mut [EdgeRun],
     why: &mut Why,
 ) -> Result<ArrayRecord, Status> {
     match kind {
-        DocumentKind::Zarr3 => array_from_zarr3(document, uri, table, why),
-        DocumentKind::Zarr2Array => array_from_zarr2(document, uri, why),
+        DocumentKind::Zarr3 => array_from_zarr3(document, (uri, field), table, why),
+        DocumentKind::Zarr2Array => array_from_zarr2(document, (uri, field), why),
         DocumentKind::Zarr2Group => Err(GroupRefusal::new(kind).refuse(uri, why)),
     }
 }
@@ -70,6 +72,8 @@ mod filter_tests;
 mod grid_tests;
 #[cfg(test)]
 mod small_tests;
+#[cfg(test)]
+mod struct_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

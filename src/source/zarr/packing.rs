@@ -12,7 +12,7 @@
 //! Invariant: attributes are hostile too, and never a reason to refuse an array: they say nothing
 //! about its bytes. A value that is not understood counts as one that changes something.
 
-use super::fill::bytes_from_base64;
+use super::fill::base64_part;
 use crate::base::abi::{PACKING_FILL, PACKING_OFFSET, PACKING_SCALE, PACKING_UNSIGNED};
 use crate::records::{ArrayRecord, DocumentKind, Dtype, Packing};
 use crate::source::json::{self, Kind, Value};
@@ -60,7 +60,7 @@ fn all(value: Value<'_>, is_so: fn(Value<'_>) -> bool) -> bool {
 fn is_nan(value: Value<'_>) -> bool {
     let Some(text) = value.as_str() else { return value.as_f64().is_some_and(f64::is_nan) };
     let mut bytes = [0; 8];
-    let is_spelled = bytes_from_base64(text, &mut bytes).is_some();
+    let is_spelled = base64_part(text, 8, 0, &mut bytes).is_some();
     text == *"NaN" || is_spelled && f64::from_le_bytes(bytes).is_nan()
 }
 

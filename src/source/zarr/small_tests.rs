@@ -13,7 +13,7 @@ type Outcome = Result<ArrayRecord, (Status, String)>;
 fn read(kind: DocumentKind, document: &Value) -> Outcome {
     let (mut why, mut table) = (Why::new(), [EdgeRun::EMPTY; EDGE_RUNS_MAX]);
     let text = document.to_string();
-    array_from_document(kind, text.as_bytes(), "/a", &mut table, &mut why)
+    array_from_document(kind, text.as_bytes(), ("/a", None), &mut table, &mut why)
         .map_err(|status| (status, why.to_string()))
 }
 

@@ -17,7 +17,8 @@ use super::grid::{finish, read_regular, read_shape};
 use super::named_codecs::{Named, Names};
 use super::names::{dtype_of, number_of};
 use super::node::{Document, Extension, Node};
-use crate::base::limits::{CODECS_MAX, ELEMENT_BYTES_MAX};
+use super::structs::{Element, Fields, Spelling, read_type};
+use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::base::status::{Status, Why};
 use crate::fail;
 use crate::records::{
@@ -35,7 +36,11 @@ const DTYPE_BYTES: usize = 24;
 /// (well-formed, not read). A record of rank 0 is handed out like any other. A fill value that is
 /// null, or absent as netCDF-C leaves it, reads as zeros; so are filters and the compressor none
 /// where they are absent, as zarr-python reads them.
-pub fn array_from_zarr2(json: &[u8], uri: &str, why: &mut Why) -> Result<ArrayRecord, Status> {
+pub fn array_from_zarr2(
+    json: &[u8],
+    (uri, field): (&str, Option<&str>),
+    why: &mut Why,
+) -> Result<ArrayRecord, Status> {
     let document = Document::new(uri, DocumentKind::Zarr2Array.file_name(), json, why);
     let root = document.root()?;
     root.pick("zarr_format", 1)?[0].check_format(2)?;
@@ -47,16 +52,21 @@ pub fn array_from_zarr2(json: &[u8], uri: &str, why: &mut Why) -> Result<ArrayRe
     record.document = DocumentKind::Zarr2Array;
     read_shape(shape, &mut record)?;
     read_regular(chunks, &mut record)?;
-    read_dtype(dtype, &mut record)?;
+    let structure = match dtype.kind() {
+        Kind::Array => Some(Fields { list: dtype, spelling: Spelling::Zarr2 }),
+        _ => None,
+    };
+    let structure = read_type(dtype, structure, field, element_of, &mut record)?;
     if order.choice("C F", Status::Decode)? == 1 {
         let axes = record.axes();
         record.axis_order[0][..axes].reverse();
     }
-    read_fill(fill, &mut record)?;
+    read_fill(fill, structure.as_ref(), &mut record)?;
     if let Some(small) = record.small {
-        let packed = Codec::Filter(Filter::Packed(Packed { small, padding: None }));
-        let is_pushed = record.codecs.try_push(packed);
-        is_pushed.map_err(|_| dtype.too_many(CODECS_MAX, "codecs"))?;
+        record.codecs.push(Codec::Filter(Filter::Packed(Packed { small, padding: None })));
+    }
+    if let Some(member) = structure.and_then(|structure| structure.member()) {
+        record.codecs.push(Codec::Filter(Filter::Member(member)));
     }
     if let Some(filters) = filters.present() {
         for filter in filters.items()? {
@@ -76,10 +86,7 @@ pub fn array_from_zarr2(json: &[u8], uri: &str, why: &mut Why) -> Result<ArrayRe
 }
 
 /// The element type, its bytes and their order, and the times that elements are.
-fn read_dtype(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status> {
-    if node.kind() == Kind::Array {
-        return Err(fail!(node, Unsupported, "structured data type {node} is not read"));
-    }
+pub(super) fn element_of(node: Node<'_, '_>) -> Result<Element, Status> {
     let name = node.string()?;
     let mut buffer = [0; DTYPE_BYTES];
     let text = name.decode_into(&mut buffer).unwrap_or("");
@@ -101,12 +108,11 @@ fn read_dtype(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status
         let reason = format_args!("elements above {ELEMENT_BYTES_MAX} bytes are not read");
         return Err(fail!(node, Unsupported, "{name}: {reason}"));
     }
-    record.small = Small::from_name(kind);
-    let small = record.small.map(|small| (small.dtype(), small.dtype().bytes(), None));
-    let element = small.or_else(|| element_of_kind(kind)).ok_or_else(unknown)?;
-    (record.dtype, record.dtype_bytes, record.time) = element;
+    let small = Small::from_name(kind);
+    let wide = small.map(|small| (small.dtype(), small.dtype().bytes(), None));
+    let (dtype, bytes, time) = wide.or_else(|| element_of_kind(kind)).ok_or_else(unknown)?;
     // The order of single bytes is no order, however it is spelled: one record for one layout.
-    record.byte_order = match (order, record.dtype.word_bytes()) {
+    let byte_order = match (order, dtype.word_bytes()) {
         (_, 1) | ("<", _) => ByteOrder::Little,
         (">", _) => ByteOrder::Big,
         (_, bytes) => {
@@ -114,7 +120,7 @@ fn read_dtype(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status
             return Err(fail!(node, Decode, "{name} {reason}"));
         }
     };
-    Ok(())
+    Ok(Element { dtype, bytes, time, small, byte_order })
 }
 
 /// Whether tensorstore names a type so, which numpy has no name for; it has no byte order then.

@@ -14,7 +14,7 @@ fn fill(dtype: &str, value: Value) -> Result<Vec<u8>, String> {
         "fill_value": value, "compressor": null, "filters": null
     });
     let mut why = Why::new();
-    match array_from_zarr2(document.to_string().as_bytes(), "/data/a", &mut why) {
+    match array_from_zarr2(document.to_string().as_bytes(), ("/data/a", None), &mut why) {
         Ok(record) => Ok(record.fill[..record.dtype_bytes as usize].to_vec()),
         Err(status) => {
             assert_eq!(status, Status::Decode, "{why}");

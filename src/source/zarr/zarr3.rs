@@ -12,6 +12,7 @@ use super::grid::{finish, read_chunk_grid, read_shape};
 use super::names::{dtype_of, number_of};
 use super::node::{Document, Extension, Node};
 use super::packing::packing_of;
+use super::structs::{Element, fields_of, read_type};
 use crate::base::limits::{EDGE_RUNS_MAX, ELEMENT_BYTES_MAX};
 use crate::base::status::{Status, Why};
 use crate::fail;
@@ -27,7 +28,7 @@ use crate::source::json::{Str, Value};
 /// group), UNSUPPORTED (well-formed, not read). A record of rank 0 is handed out like any other.
 pub fn array_from_zarr3(
     json: &[u8],
-    uri: &str,
+    (uri, field): (&str, Option<&str>),
     table: &mut [EdgeRun],
     why: &mut Why,
 ) -> Result<ArrayRecord, Status> {
@@ -54,11 +55,12 @@ pub fn array_from_zarr3(
 
     let mut record = ArrayRecord::EMPTY;
     read_shape(shape, &mut record)?;
-    read_dtype(data_type, &mut record)?;
+    let structure = fields_of(&data_type.extension()?)?;
+    let structure = read_type(data_type, structure, field, element_of, &mut record)?;
     read_chunk_grid(grid, &mut record, table)?;
     read_key_encoding(encoding, &mut record)?;
-    read_codecs(codecs, &mut record)?;
-    read_fill(fill, &mut record)?;
+    read_codecs(codecs, structure.as_ref(), &mut record)?;
+    read_fill(fill, structure.as_ref(), &mut record)?;
     record.packing = packing_of(*attributes, &record);
     finish([shape, grid, codecs], &mut record, table)?;
     Ok(record)
@@ -83,17 +85,17 @@ pub(super) fn is_ignored(name: Str<'_>, value: Value<'_>) -> bool {
 }
 
 /// The element type and its bytes, and the times that elements are, as zarr-python names numpy's.
-fn read_dtype(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status> {
+pub(super) fn element_of(node: Node<'_, '_>) -> Result<Element, Status> {
     let extension = node.extension()?;
     let mut buffer = [0; 20];
     let name = extension.name.decode_into(&mut buffer).unwrap_or("");
-    (record.dtype, record.dtype_bytes) = match name {
+    Ok(match name {
         "numpy.datetime64" | "numpy.timedelta64" => {
             let [unit, scale, ..] = extension.pick("unit scale_factor", 2)?;
             let unit = unit.choice(TIME_UNITS, Status::Unsupported)? as u8;
             let scale = scale.integer(1, i32::MAX.into())? as u32;
-            record.time = Some(Time { is_delta: name == "numpy.timedelta64", unit, scale });
-            (Dtype::I64, Dtype::I64.bytes())
+            let time = Some(Time { is_delta: name == "numpy.timedelta64", unit, scale });
+            Element { time, ..Element::plain(Dtype::I64) }
         }
         // zarr-python's and tensorstore's spelling of r*.
         "raw_bytes" => {
@@ -103,27 +105,26 @@ fn read_dtype(node: Node<'_, '_>, record: &mut ArrayRecord) -> Result<(), Status
                 let reason = format_args!("elements above {ELEMENT_BYTES_MAX} bytes are not read");
                 return Err(length.fail(Status::Unsupported, reason));
             }
-            (Dtype::Raw, bytes as u32)
+            Element::raw(bytes as u32)
         }
         _ => {
-            record.small = Small::from_name(name);
-            let small = record.small.map(Small::dtype);
-            let known = small.or_else(|| dtype_of(name, Dtype::zarr3_name));
-            let known = known.map(|dtype| (dtype, dtype.bytes()));
+            let small = Small::from_name(name);
+            let wide = small.map(Small::dtype);
+            let known = wide.or_else(|| dtype_of(name, Dtype::zarr3_name));
+            let known = known.map(|dtype| Element { small, ..Element::plain(dtype) });
             let known = known.or_else(|| raw_from_name(name));
-            let dtype = known.ok_or_else(|| unknown_dtype(&extension))?;
+            let element = known.ok_or_else(|| unknown_dtype(&extension))?;
             extension.pick("", 0)?;
-            dtype
+            element
         }
-    };
-    Ok(())
+    })
 }
 
 /// The type "r<bits>", for whole bytes up to ELEMENT_BYTES_MAX.
-fn raw_from_name(name: &str) -> Option<(Dtype, u32)> {
+fn raw_from_name(name: &str) -> Option<Element> {
     let bits = number_of(name.strip_prefix('r')?)?;
     let is_whole = bits.is_multiple_of(8) && bits / 8 <= ELEMENT_BYTES_MAX as u32;
-    is_whole.then_some((Dtype::Raw, bits / 8))
+    is_whole.then_some(Element::raw(bits / 8))
 }
 
 fn unknown_dtype(extension: &Extension<'_, '_>) -> Status {

@@ -1,0 +1,32 @@
+//! A field of structured elements: `ARRAY?field=NAME`, or of a level, `GROUP#level=0?field=NAME`.
+//!
+//! In: a uri. Out: the record of an array of that field alone.
+
+use crate::base::status::{Status, Why};
+use crate::base::text::Tail;
+use crate::fail;
+use crate::read::SHOWN_BYTES;
+use crate::records::{FIELD_MARK, split_field};
+use crate::source::flat::{Pattern, flat_kind};
+use crate::source::look::{Look, Seen};
+use crate::source::{levels, nodes};
+
+/// The field that the uri names of an array, or of a level of an image.
+pub fn field(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> {
+    let (array, name) = split_field(look.uri)?;
+    if flat_kind(array).is_some() || Pattern::of(array).is_some() {
+        let way = "only zarr arrays have fields: write the field to a .npy file of its own";
+        return Some(Err(fail!(why, Unsupported, "{}: {way}", Tail(look.uri, SHOWN_BYTES))));
+    }
+    // Texts name the array.
+    (look.uri, look.field, look.takes_groups) = (array, Some(name), false);
+    let found = nodes::node(look, why).or_else(|| levels::level(look, why));
+    Some(match found.unwrap_or(Err(Status::NotFound)) {
+        Ok(Seen::Alias) => {
+            let array = *look.alias;
+            let what = ("the path of its level has", "group");
+            look.alias(format_args!("{array}{FIELD_MARK}{name}"), what, why)
+        }
+        found => found,
+    })
+}
