@@ -13,6 +13,7 @@ pub mod cuda_sim;
 pub mod damage;
 pub mod digest;
 pub mod drive;
+pub mod effort;
 pub mod fixtures;
 #[cfg(target_arch = "x86_64")]
 pub mod float_control;

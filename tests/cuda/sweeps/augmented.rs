@@ -7,6 +7,7 @@
 use crate::cases::{Case, POISON, Random, Told, pairs, record};
 use crate::common::arithmetic::Arithmetic;
 use crate::common::drive::Dice;
+use crate::common::effort;
 use crate::sim::{Aligned, ORDERS, Record, Sim, compiled, run_jobs};
 use wavetrain::assemble::axis::PadMode;
 use wavetrain::assemble::units::{RECORD_BYTES, Unit, refused_unit};
@@ -46,7 +47,7 @@ fn units_with_arithmetic_give_the_bytes_of_the_host_path() {
     let mut random = Random(0x2545_F491_4F6C_DD1D);
     let (mut fills, mut folded, mut filtered, mut long, mut plain) = (0, 0, 0, 0, 0);
     let mut targets = [0; 4];
-    for number in 0..500 {
+    for number in 0..effort::rounds(500, 250) {
         let case = augmented(&mut random);
         let told = case.told(&mut random);
         told.check(sim, &|| format!("case {number}: {:?}, {:?}", case.shape, case.words));
@@ -61,8 +62,8 @@ fn units_with_arithmetic_give_the_bytes_of_the_host_path() {
         plain += u32::from(changed_units(&told).next().is_none());
     }
     let seen = [fills, folded, filtered, long, plain];
-    assert!(seen.iter().all(|count| *count > 10), "kinds that hardly occurred: {seen:?}");
-    assert!(targets[1..].iter().all(|count| *count > 100), "{targets:?}");
+    assert!(seen.iter().all(|count| *count > 5), "kinds that hardly occurred: {seen:?}");
+    assert!(targets[1..].iter().all(|count| *count > 50), "{targets:?}");
 }
 
 /// A row of one channel, of all that arithmetic does.

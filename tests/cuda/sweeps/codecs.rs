@@ -9,6 +9,7 @@ use crate::common::blosc::{BITS, BYTES, Blosc, NONE, by_c_blosc, by_us, copied};
 use crate::common::cuda_sim::Simulator;
 use crate::common::damage::outcomes;
 use crate::common::drive::{self, Dice, Job, PATIENCE_NS, stream_through};
+use crate::common::effort;
 use crate::common::fixtures::Scratch;
 use crate::common::gpu::tight;
 use crate::common::oracle::{Image, cast};
@@ -519,7 +520,7 @@ fn reset_forgets_what_a_device_has_or_refused() {
         for thread_mode in [THREADS_OWN, THREADS_PUMP] {
             config.thread_mode = thread_mode;
             let loader = drive::open(&config);
-            for round in 0..20 {
+            for round in 0..effort::rounds(20, 10) as usize {
                 stream_through(&loader, &config, &jobs[..3 + round % 5], 0);
                 // What is pushed behind is under way somewhere.
                 let few = jobs.iter().enumerate().take(6);
