@@ -42,7 +42,9 @@
  * stats.batches_lost and logged with their tags. Those in its list are for the next consumer
  * (SHARE_FIRST), or end the stream with SHUTDOWN (LOST_FAIL), or are dropped and counted
  * (LOST_SKIP). Another process may attach with its number, and takes the list from there on. A
- * child that an owner forked, and that did not exec, keeps the name until it ends as well.
+ * child that an owner forked, and that did not exec, keeps the name until it ends as well, and
+ * wavetrain_attach is NOT_FOUND until then. Before Linux 6.5 the end of a process of another PID
+ * namespace is known by its socket alone.
  *
  * TRUST. Consumers are processes of the same user. Each writes a page of its own, and the samples
  * of slots, unless SHARE_ALL; all else is mapped read-only. The owner neither crashes nor hangs by

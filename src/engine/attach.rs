@@ -71,7 +71,7 @@ pub fn attach(
             attached.name = name;
             let reason = &mut settings.backend_reason;
             reason.clear();
-            write!(reason, "host: batches of process {}", attached.owner.process);
+            write!(reason, "host: batches of {}", attached.owner);
             let is_read_only = attached.order == Order::All;
             attached.registered = Registered::take(attached.samples, is_read_only, reason);
             match Paged::new(os, attached, |attached| attached.give_up(os)) {
@@ -114,13 +114,18 @@ fn hand_over(
         Ok(received) => received,
         Err(errno) => {
             close_all(os, &handed);
-            let process = owner.process;
             return match errno {
                 Errno(libc::ECONNRESET | libc::EPIPE) => Ok(None),
+                Errno(libc::EAGAIN) if socket::has_ended(owner.process) => Err(fail!(
+                    why,
+                    NotFound,
+                    "the owner of \"{name}\" ({owner}) has ended, and a child that it forked keeps \
+                     the name: end that child, and start the owner again"
+                )),
                 Errno(libc::EAGAIN) => Err(fail!(
                     why,
                     NotFound,
-                    "the owner of \"{name}\" (process {process}) does not answer: is it stopped?"
+                    "the owner of \"{name}\" ({owner}) does not answer: is it stopped?"
                 )),
                 _ => Err(fail!(why, Io, "attaching to \"{name}\": {errno}")),
             };
@@ -133,9 +138,8 @@ fn hand_over(
     }
     let Some((status, text)) = status_in(&bytes[..got]) else {
         close_all(os, &handed);
-        let process = owner.process;
         let text = "is another version of wavetrain";
-        return Err(fail!(why, Unsupported, "the owner of \"{name}\" (process {process}) {text}"));
+        return Err(fail!(why, Unsupported, "the owner of \"{name}\" ({owner}) {text}"));
     };
     if status == Status::Ok {
         return Ok(Some(handed));
@@ -184,6 +188,10 @@ fn find_owner(os: &Os, name: &str, deadline: u64, why: &mut Why) -> Result<(i32,
             return Err(fail!(why, Invalid, "\"{name}\" is {kind}, {text}"));
         }
         if (os.now_ns)() >= deadline {
+            if errno == Errno(libc::EAGAIN) {
+                let text = "has too many connections that it did not answer: is it stopped?";
+                return Err(fail!(why, NotFound, "the owner of \"{name}\" {text}"));
+            }
             let text = "start the owner, with this share_name and as this user, or wait longer";
             return Err(fail!(why, NotFound, "no process shares \"{name}\": {text}"));
         }
@@ -253,9 +261,9 @@ impl Engine {
     #[cold]
     #[inline(never)] // its text is not to stand on the stack of a push
     pub fn not_the_owner(&self) -> Failure {
-        let process = self.shared.sharing.attached.as_ref().map_or(0, |one| one.owner.process);
+        let owner = self.shared.sharing.attached.as_ref().map_or(Peer::NONE, |one| one.owner);
         let calls = "push, flush, reset, pump, lend, read_into and forget";
-        let text = format_args!("{calls} are the owner's, process {process}: call them there");
+        let text = format_args!("{calls} are the owner's, {owner}: call them there");
         Failure::of(Status::Invalid, text)
     }
 
@@ -354,19 +362,19 @@ impl Engine {
     }
 
     fn owner_is_gone(&self, attached: &Attached) -> Failure {
-        let (name, process) = (attached.name.as_str(), attached.owner.process);
+        let (name, owner) = (attached.name.as_str(), attached.owner);
         let end = if attached.records.is_closed() { "has closed" } else { "has ended" };
         let text = "close this one, and attach again once it shares anew";
         Failure::of(
             Status::Shutdown,
-            format_args!("the owner of \"{name}\" (process {process}) {end}: {text}"),
+            format_args!("the owner of \"{name}\" ({owner}) {end}: {text}"),
         )
     }
 
     fn no_batch(&self, attached: &Attached) -> Why {
         let mut why = Why::new();
-        let (number, process) = (attached.number, attached.owner.process);
-        fail!(why, Starved, "the owner (process {process}) has no batch for consumer {number}");
+        let (number, owner) = (attached.number, attached.owner);
+        fail!(why, Starved, "the owner ({owner}) has no batch for consumer {number}");
         write_own(&mut why, &self.lock.lock(), self.shared);
         if let Some((other, slots, ahead)) = attached.records.holder().filter(|one| one.0 != number)
         {

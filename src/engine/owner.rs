@@ -196,18 +196,17 @@ impl Engine {
         if sockets.sockets[at] >= 0 && socket::is_hung_up(sockets.sockets[at]) {
             self.lose(sockets, number, true);
         }
-        let Consumer { peer: Peer { process, .. }, has_closed, .. } =
-            self.lock.lock().consumers.each()[at];
+        let Consumer { peer: other, has_closed, .. } = self.lock.lock().consumers.each()[at];
         if sockets.sockets[at] >= 0 && has_closed {
             let fix = "release them, and delete their tensors";
             return Err(fail!(
                 why,
                 Invalid,
-                "consumer {number} is process {process}, which has closed and keeps batches: {fix}"
+                "consumer {number} is {other}, which has closed and keeps batches: {fix}"
             ));
         }
         if sockets.sockets[at] >= 0 {
-            return Err(fail!(why, Invalid, "consumer {number} is process {process}, which lives"));
+            return Err(fail!(why, Invalid, "consumer {number} is {other}, which lives"));
         }
         let (Some((records, _)), Some((samples, _))) = (owned.records, owned.samples) else {
             return Err(fail!(why, Internal, "nothing is shared"));
@@ -216,7 +215,7 @@ impl Engine {
         self.lock.lock().consumers.attach(number, page, peer);
         let fds = [records, samples, page_fd];
         sockets.sockets[at] = fd;
-        sockets.watches[at] = socket::watch_process(peer.process).unwrap_or(-1);
+        sockets.watches[at] = socket::watch_peer(fd, peer).unwrap_or(-1);
         if socket::send(fd, &answer(Status::Ok, why), &fds).is_err() {
             self.lose(sockets, number, true);
         }
@@ -258,8 +257,7 @@ impl Engine {
             };
             let rest = if shown.len() < samples { ", .." } else { "" };
             let text = format_args!(
-                "batch {batch} is lost with consumer {number} (process {}): tags {shown:?}{rest}",
-                peer.process
+                "batch {batch} is lost with consumer {number} ({peer}): tags {shown:?}{rest}"
             );
             sink.log(Level::Warn, shown.first().copied().unwrap_or(0), text);
         }

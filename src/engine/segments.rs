@@ -70,16 +70,16 @@ fn refuse_name(name: &str, errno: Errno, why: &mut Why) -> Status {
         peer
     });
     match (errno, owner) {
-        (Errno(libc::EADDRINUSE), Ok(Peer { process, .. })) if socket::has_ended(process) => fail!(
+        (Errno(libc::EADDRINUSE), Ok(peer)) if socket::has_ended(peer.process) => fail!(
             why,
             Invalid,
-            "share_name = \"{name}\" is in use by a child that process {process} forked before it \
+            "share_name = \"{name}\" is in use by a child that {peer} forked before it \
              ended: choose another, or end that child"
         ),
-        (Errno(libc::EADDRINUSE), Ok(Peer { process, .. })) => fail!(
+        (Errno(libc::EADDRINUSE), Ok(peer)) => fail!(
             why,
             Invalid,
-            "share_name = \"{name}\" is in use by process {process}: choose another, or close that \
+            "share_name = \"{name}\" is in use by {peer}: choose another, or close that \
              loader"
         ),
         (Errno(libc::EADDRINUSE), Err(_)) => fail!(
@@ -244,7 +244,7 @@ pub fn map(
         order,
         socket: *socket,
         owner: *owner,
-        watch: socket::watch_process(owner.process).unwrap_or(-1),
+        watch: socket::watch_peer(*socket, *owner).unwrap_or(-1),
         name: SocketName::new(),
         registered: None,
         numbers: [const { AtomicU64::new(0) }; CONSUMERS_MAX],

@@ -28,6 +28,20 @@ pub struct Peer {
     pub user: u32,
 }
 
+impl Peer {
+    /// Before any process has connected.
+    pub const NONE: Peer = Peer { process: -1, user: 0 };
+}
+
+impl core::fmt::Display for Peer {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.process {
+            0 => write!(f, "a process of another PID namespace"),
+            process => write!(f, "process {process}"),
+        }
+    }
+}
+
 /// The address of a socket.
 #[derive(Clone, Copy)]
 pub struct Address {
@@ -184,29 +198,33 @@ pub fn accept(fd: i32) -> Result<i32, Errno> {
     checked(accepted.into()).map(|fd| fd as i32)
 }
 
-/// The process at the other end.
-pub fn peer(fd: i32) -> Result<Peer, Errno> {
-    let mut found = MaybeUninit::<libc::ucred>::zeroed();
-    let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most so many bytes of the struct.
+/// What the kernel knows about the other end, as `size_of::<T>()` bytes of integers.
+fn option<T>(fd: i32, name: i32) -> Result<T, Errno> {
+    let mut found = MaybeUninit::<T>::zeroed();
+    let mut bytes = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most so many bytes of the value.
     let asked = unsafe {
-        libc::getsockopt(
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            found.as_mut_ptr().cast(),
-            &mut bytes,
-        )
+        libc::getsockopt(fd, libc::SOL_SOCKET, name, found.as_mut_ptr().cast(), &mut bytes)
     };
     checked(asked.into())?;
-    // SAFETY: all bytes were zeroed, and zeroes are a valid struct ucred.
-    let found = unsafe { found.assume_init() };
+    // SAFETY: all bytes were zeroed, and zeroes are integers.
+    Ok(unsafe { found.assume_init() })
+}
+
+/// The process at the other end.
+pub fn peer(fd: i32) -> Result<Peer, Errno> {
+    let found = option::<libc::ucred>(fd, libc::SO_PEERCRED)?;
     Ok(Peer { process: found.pid, user: found.uid })
 }
 
-/// A descriptor that can be read once the process has ended; a socket may stay open then, in a
-/// forked child. None if the kernel has no such thing, or does not show the process.
-pub fn watch_process(process: i32) -> Option<i32> {
+/// A descriptor that can be read once the process at the other end has ended; the socket may stay
+/// open then, in a forked child. Linux before 6.5 makes one by the number of the process, which a
+/// process of another PID namespace does not have here. None: the kernel makes none.
+pub fn watch_peer(fd: i32, peer: Peer) -> Option<i32> {
+    option::<i32>(fd, libc::SO_PEERPIDFD).ok().or_else(|| watch_process(peer.process))
+}
+
+fn watch_process(process: i32) -> Option<i32> {
     let arguments = [usize::try_from(process).ok().filter(|process| *process > 0)?, 0, 0, 0, 0];
     // SAFETY: the call touches no memory.
     unsafe { system_call(libc::SYS_pidfd_open, arguments) }.ok().map(|fd| fd as i32)

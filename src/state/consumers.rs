@@ -65,7 +65,7 @@ pub struct Consumer {
 impl Consumer {
     const NEW: Consumer = Consumer {
         stage: Stage::New,
-        peer: Peer { process: 0, user: 0 },
+        peer: Peer::NONE,
         tail: 0,
         taken: 0,
         page: None,
@@ -400,7 +400,6 @@ impl core::fmt::Display for LostText {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let LostText { number, peer, was_new, has_closed } = self;
         let way_out = "attach it again after a reset, or set on_consumer_lost to skip";
-        let process = peer.process;
         match (was_new, has_closed) {
             (true, _) => write!(
                 f,
@@ -409,11 +408,11 @@ impl core::fmt::Display for LostText {
             ),
             (_, true) => write!(
                 f,
-                "consumer {number} (process {process}) has closed, and batches for it are left: \
+                "consumer {number} ({peer}) has closed, and batches for it are left: \
                  {way_out}"
             ),
             _ => {
-                write!(f, "consumer {number} (process {process}) ended without a close: {way_out}")
+                write!(f, "consumer {number} ({peer}) ended without a close: {way_out}")
             }
         }
     }

@@ -15,6 +15,7 @@ use crate::batch::received::Received;
 use crate::batch::shared::{ENTRIES, Order, Records, What};
 use crate::batch::slots::SlotState;
 use crate::os::futex;
+use crate::os::socket::Peer;
 use crate::state::consumers::{Consumer, LostText, Stage};
 use crate::state::device::bits;
 use crate::state::lock::Condition;
@@ -133,7 +134,7 @@ impl State {
         if lost != 0 && !self.consumers.is_skipping {
             let number = lost.trailing_zeros();
             let Consumer { peer, has_closed, .. } = self.consumers.each[number as usize];
-            let was_new = peer.process == 0;
+            let was_new = peer == Peer::NONE;
             let text = LostText { number, peer, was_new, has_closed };
             let failure = Failure::of(Status::Shutdown, format_args!("{text}"));
             self.end_stream(&failure);
