@@ -30,7 +30,14 @@ from wavetrain._batch import Batch
 from wavetrain._border import short
 from wavetrain._config import Config
 from wavetrain._dice import ask
-from wavetrain._errors import EndOfStream, PoolStarved, ShutdownError, TryAgain
+from wavetrain._errors import (
+    EndOfStream,
+    InvalidArgument,
+    NotFound,
+    PoolStarved,
+    ShutdownError,
+    TryAgain,
+)
 from wavetrain._node import Consumer, Owner, attach, serve
 from wavetrain._samplers import Resampled
 from wavetrain.epoch import Epoch, named_of, signed
@@ -42,19 +49,23 @@ if TYPE_CHECKING:
 DEAL = 0x6E6F6465  # in the hash of an order that is dealt by batch
 ATTACH_S = 600.0  # as torch waits for the ranks of a group
 SAY_S, LOOK_S = 20.0, 0.005  # until a warning that ranks are missing; between two looks
+# A job has one of these, and it is another one for each job that runs on a machine.
+JOBS = ("MASTER_PORT", "SLURM_JOB_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid")
 JOB = (
-    *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"),
-    *("SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"),
+    *JOBS,
+    *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "SLURM_STEP_ID"),
 )
+TAKEN = ("in use by", "which lives", "another user", "there are")  # texts of a name's second owner
+PLAIN = r"[A-Za-z0-9_.-]{1,50}"  # a name, with room for the numbers of the node and the loader
 numbers = itertools.count()  # of the loaders of this process
 
 
 class Node:
     """Which rank of which node this process is, and how far its list was taken."""
 
-    def __init__(self, given: str, place: tuple[int, int, int, int], batch: int = 1) -> None:
+    def __init__(self, name: str, place: tuple[int, int, int, int], given: str) -> None:
         self.local, self.count, self.index, self.nodes = place
-        self.name, self.batch = given, batch
+        self.name, self.given, self.batch = name, given, 1
         self.shift, self.run, self.is_met, self.has_failed = 0, None, False, False
         self.waits_until = 0.0
 
@@ -96,13 +107,46 @@ class Node:
 
     def open(self, config: Config, files: Any, fit: Any) -> Owner | Consumer:
         self.waits_until = time.monotonic() + ATTACH_S
-        if self.local:
-            return attach(
-                self.name, self.local, timeout_s=ATTACH_S, pop_timeout_s=config.pop_timeout_s
+        try:
+            if self.local:
+                return self._attach(config.pop_timeout_s)
+            name, limit = self.name, ATTACH_S
+            return serve(
+                config, name, self.count, owner=True, attach_timeout_s=limit, files=files, fit=fit
             )
-        name, limit = self.name, ATTACH_S
-        return serve(
-            config, name, self.count, owner=True, attach_timeout_s=limit, files=files, fit=fit
+        except InvalidArgument as error:
+            if any(words in str(error) for words in TAKEN):
+                error.args = (f"{error}. {self._fix()}",)
+            raise
+
+    def _attach(self, pop_timeout_s: float | None) -> Consumer:
+        """Waits for local rank 0, with a warning."""
+        try:
+            return attach(self.name, self.local, timeout_s=SAY_S, pop_timeout_s=pop_timeout_s)
+        except NotFound:
+            text = (
+                f"local rank {self.local} waits for local rank 0 to begin its iteration, for "
+                f"{ATTACH_S:.0f} s at most"
+            )
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+        try:
+            left = max(0.0, self.waits_until - time.monotonic())
+            return attach(self.name, self.local, timeout_s=left, pop_timeout_s=pop_timeout_s)
+        except NotFound as error:
+            error.args = (
+                f"local rank 0 did not begin its iteration in {ATTACH_S:.0f} s: make the loaders, "
+                f"and iterate over them, in the same order on all ranks of a node ({error})",
+            )
+            raise
+
+    def _fix(self) -> str:
+        """For an error of the name."""
+        if self.given != "auto":
+            return f"If another job on this machine has node={short(self.given)}, give each its own"
+        found = ", ".join(told_of(os.environ))
+        return (
+            f"The name is made of {found}: if another job on this machine has the same, give each "
+            "its own MASTER_PORT, or node=NAME"
         )
 
     # ---- Of a loader ----------------------------------------------------------------------------
@@ -258,6 +302,11 @@ def local_of(given: Any, rank: Any, world: Any) -> Node | None:
         raise TypeError(f"node must be 'auto', a name or None (got {short(given)})")
     if given != "auto" and given.strip().lower() == "auto":
         raise ValueError(f"node must be 'auto', in small letters (got {short(given)})")
+    if "/" not in given and not re.fullmatch(PLAIN, given):
+        raise ValueError(
+            "node must be 'auto', a name of at most 50 letters, digits, '-', '_' and '.', or a "
+            f"path with '/' (got {short(given)})"
+        )
     (own, count), (number, total) = local(), who()
     if rank not in (None, number) or world not in (None, total):
         raise ValueError(
@@ -274,17 +323,22 @@ def local_of(given: Any, rank: Any, world: Any) -> Node | None:
     index, loader = number // count, next(numbers)
     job = given if given != "auto" else job_of(os.environ)
     place = (own, count, index, total // count)
-    return Node(f"{job}.node-{index}.loader-{loader}", place)
+    return Node(f"{job}.node-{index}.loader-{loader}", place, given)
 
 
 def job_of(environ: Mapping[str, str]) -> str:
     """A name of the job, which no other job on the machine has at the same time."""
-    told = [f"{name}={environ[name]}" for name in JOB if name in environ]
-    if not told:
+    if not any(environ.get(name) for name in JOBS):
         raise RuntimeError(
             "node='auto' finds no job: set MASTER_PORT, as torchrun does, or give node=NAME"
         )
-    return f"wavetrain-{hashlib.sha256(' '.join(told).encode()).hexdigest()[:16]}"
+    words = " ".join(told_of(environ))
+    return f"wavetrain-{hashlib.sha256(words.encode()).hexdigest()[:16]}"
+
+
+def told_of(environ: Mapping[str, str]) -> list[str]:
+    """The words of a launcher that make the name of its job."""
+    return [f"{name}={environ[name]}" for name in JOB if name in environ]
 
 
 def mark(order: Epoch) -> None:
