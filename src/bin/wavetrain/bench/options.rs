@@ -51,7 +51,8 @@ A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; all boxes have
       --consumers N     how many processes, 1 to 64
       --attach NAME     take the batches of a loader that shares this name, until its END, R times;
                         with --json a line once attached, one for each END, one for a failure.
-                        seconds: from the wait for the first batch
+                        seconds: from the wait for the first batch. It waits for the owner for
+                        --attach-timeout-ns
       --consumer K      as this consumer, counted from 0
 
 seconds: first push to last pop. first_batch_seconds: first push to first pop. open_seconds: the
