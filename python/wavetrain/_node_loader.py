@@ -51,6 +51,7 @@ ATTACH_S = 600.0  # as torch waits for the ranks of a group
 SAY_S, LOOK_S = 20.0, 0.005  # until a warning that ranks are missing; between two looks
 # A job has one of these, and it is another one for each job that runs on a machine.
 JOBS = ("MASTER_PORT", "SLURM_JOB_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid")
+ORDER = "make loaders, and iterate over them, in the same order on all ranks of a node"
 JOB = (
     *JOBS,
     *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "SLURM_STEP_ID"),
@@ -124,20 +125,23 @@ class Node:
         try:
             return attach(self.name, self.local, timeout_s=SAY_S, pop_timeout_s=pop_timeout_s)
         except NotFound:
-            text = (
-                f"local rank {self.local} waits for local rank 0 to begin its iteration, for "
-                f"{ATTACH_S:.0f} s at most"
-            )
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
+            self._say("local rank 0 to begin its")
         try:
             left = max(0.0, self.waits_until - time.monotonic())
             return attach(self.name, self.local, timeout_s=left, pop_timeout_s=pop_timeout_s)
         except NotFound as error:
             error.args = (
-                f"local rank 0 did not begin its iteration in {ATTACH_S:.0f} s: make the loaders, "
-                f"and iterate over them, in the same order on all ranks of a node ({error})",
+                f"local rank 0 did not begin its iteration in {ATTACH_S:.0f} s: {ORDER} ({error})",
             )
             raise
+
+    def _say(self, whom: str) -> None:
+        number = self.name.rpartition("-")[2]
+        text = (
+            f"local rank {self.local} waits for {whom} iteration of loader {number} of a process, "
+            f"counted from 0, for {ATTACH_S:.0f} s at most: {ORDER}"
+        )
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
 
     def _fix(self) -> str:
         """For an error of the name."""
@@ -256,11 +260,7 @@ class Node:
         while missing := pipeline.stats().consumers_missing:
             if time.monotonic() > said:
                 said = math.inf
-                text = (
-                    f"local rank 0 waits for {missing} of {self.count} ranks of its node to begin "
-                    f"their iteration, for {ATTACH_S:.0f} s at most"
-                )
-                warnings.warn(text, RuntimeWarning, stacklevel=2)
+                self._say(f"{missing} of the {self.count} ranks of its node to begin their")
             time.sleep(LOOK_S)
         self.is_met = True
 

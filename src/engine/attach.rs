@@ -181,7 +181,9 @@ fn find_owner(os: &Os, name: &str, deadline: u64, why: &mut Why) -> Result<(i32,
         let is_absent =
             matches!(errno, Errno(libc::ECONNREFUSED | libc::ENOENT | libc::EAGAIN | libc::EINTR));
         if !is_absent {
-            return Err(fail!(why, Io, "attaching to \"{name}\": {errno}"));
+            let is_closed = errno == Errno(libc::EACCES);
+            let fix = if is_closed { ": run the owner and this process as one user" } else { "" };
+            return Err(fail!(why, Io, "attaching to \"{name}\": {errno}{fix}"));
         }
         if let Some(kind) = socket::other_at(name) {
             let text = "not the socket of an owner: give the share_name that the owner has";

@@ -65,12 +65,26 @@ def test_a_rank_that_waits_for_local_rank_0_warns_and_then_names_the_cause(monke
     monkeypatch.setattr(_node_loader, "SAY_S", 0.05)
     monkeypatch.setattr(_node_loader, "ATTACH_S", 0.2)
     loader = loader_of(monkeypatch, 1)
-    text = "local rank 1 waits for local rank 0 to begin its iteration"
+    number = loader._node.name.rpartition("-")[2]
+    text = f"local rank 1 waits for local rank 0 to begin its iteration of loader {number} of"
     with (
-        pytest.warns(RuntimeWarning, match=text),
+        pytest.warns(RuntimeWarning, match=f"{text}.*in the same order on all ranks"),
         pytest.raises(wavetrain.NotFound, match="in the same order on all ranks of a node"),
     ):
         next(iter(loader))
+
+
+def test_local_rank_0_that_waits_for_ranks_warns_and_names_the_cause(monkeypatch):
+    monkeypatch.setattr(_node_loader, "SAY_S", 0.05)
+    monkeypatch.setattr(_node_loader, "ATTACH_S", 0.3)
+    loader = loader_of(monkeypatch)
+    text = "local rank 0 waits for 1 of the 2 ranks of its node to begin their iteration of loader"
+    with (
+        pytest.warns(RuntimeWarning, match=f"{text}.*in the same order on all ranks"),
+        pytest.raises(wavetrain.ShutdownError, match="local rank 1 did not attach"),
+    ):
+        for batch in loader:
+            batch.release()
 
 
 # ---- Owners that do not answer ------------------------------------------------------------------
@@ -104,6 +118,26 @@ def test_attach_to_an_owner_with_too_many_connections_does_not_deny_the_owner(tm
         one.connect(path)
         with pytest.raises(wavetrain.NotFound, match="connections that it did not answer"):
             wavetrain.attach(path, 0, timeout_s=0.05)
+
+
+DENIED = """
+import os, sys, wavetrain
+os.seteuid(65534)
+try:
+    wavetrain.attach(sys.argv[1], 0)
+except wavetrain.StorageError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs the right to be another user")
+def test_attach_to_a_path_that_is_closed_to_this_user_names_the_fix(tmp_path):
+    tmp_path.chmod(0o700)
+    with wavetrain.serve(settings(), str(tmp_path / "socket"), 1):
+        other = started(DENIED, tmp_path / "socket")
+        text = other.communicate(timeout=60)[0]
+    assert "permission denied" in text
+    assert "run the owner and this process as one user" in text
 
 
 # ---- PID namespaces -----------------------------------------------------------------------------
