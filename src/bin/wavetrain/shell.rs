@@ -93,6 +93,19 @@ fn flags(help: &str) -> Vec<Flag> {
     });
     let shorts: Vec<Flag> = shorts.collect();
     found.extend(shorts);
+    once(found)
+}
+
+/// Each name once: a command's own flag stands in front of the config's, whose choices it takes.
+fn once(flags: Vec<Flag>) -> Vec<Flag> {
+    let mut found: Vec<Flag> = Vec::new();
+    for flag in flags {
+        match found.iter_mut().find(|earlier| earlier.name == flag.name) {
+            Some(earlier) if earlier.choices.is_empty() => earlier.choices = flag.choices,
+            Some(_) => {}
+            None => found.push(flag),
+        }
+    }
     found
 }
 
@@ -208,12 +221,13 @@ fn zsh() -> String {
     for (name, text) in commands() {
         let _ = writeln!(out, "    '{name}:{}'", menu(&text).replace(':', "\\:"));
     }
-    out += ")\nif (( CURRENT == 2 )); then\n    _describe command commands\n    return\nfi\n\
+    out += ")\nif (( CURRENT == 2 )); then\n    _describe command commands\n    \
+            _arguments '--help[the commands]' '--version[the version]'\n    return\nfi\n\
             shift words\n(( CURRENT-- ))\ncase $words[1] in\n";
     for (command, help) in COMMANDS {
         let _ = writeln!(out, "{command})\n    _arguments \\");
         for flag in flags(&help()) {
-            let _ = writeln!(out, "        '{}' \\", zsh_flag(&flag));
+            let _ = writeln!(out, "        {} \\", zsh_flag(&flag));
         }
         out += "        '--help[the help of the command]' '*:uri:_files' ;;\n";
     }
@@ -221,7 +235,8 @@ fn zsh() -> String {
     out
 }
 
-/// "--backend=[place of batches]:value:(auto host cuda)".
+/// "'--backend=[place of batches]:value:(auto host cuda)'", or one for both names of a flag,
+/// "{-o+,--out=}'[a file]:file:_files'".
 fn zsh_flag(flag: &Flag) -> String {
     let text = menu(&flag.text);
     let values = match (flag.choices.as_str(), is_path(flag)) {
@@ -230,9 +245,16 @@ fn zsh_flag(flag: &Flag) -> String {
         (choices, _) => format!("({choices})"),
     };
     let value = flag.value.to_lowercase();
-    match value.as_str() {
-        "" => format!("--{}[{text}]", flag.name),
-        _ => format!("--{}=[{text}]:{value}:{values}", flag.name),
+    let (long, part) = match value.as_str() {
+        "" => (format!("--{}", flag.name), format!("[{text}]")),
+        _ => (format!("--{}=", flag.name), format!("[{text}]:{value}:{values}")),
+    };
+    match flag.short {
+        None => format!("'{long}{part}'"),
+        Some(short) => {
+            let plus = if value.is_empty() { "" } else { "+" };
+            format!("'(-{short} --{})'{{-{short}{plus},{long}}}'{part}'", flag.name)
+        }
     }
 }
 
@@ -246,6 +268,8 @@ fn fish() -> String {
             "complete -c wavetrain -n __fish_use_subcommand -f -a {name} -d '{text}'"
         );
     }
+    out += "complete -c wavetrain -n __fish_use_subcommand -l version -d 'the version'\n\
+            complete -c wavetrain -l help -d 'the help, or that of the command'\n";
     let _ = writeln!(
         out,
         "complete -c wavetrain -n '__fish_seen_subcommand_from completions' -f -a '{SHELLS}'"
@@ -368,6 +392,14 @@ Text.
         assert_eq!(named("json").value, "");
         assert_eq!(named("backend").choices, "auto host");
         assert_eq!(named("threads").value, "value");
+    }
+
+    #[test]
+    fn a_flag_that_the_config_has_too_is_listed_once() {
+        let own = "  --dtype TYPE      [source]\n  --dtype           element type: f32|u8 [f32]\n";
+        let flags = flags(own);
+        assert_eq!(flags.len(), 1);
+        assert_eq!((flags[0].text.as_str(), flags[0].choices.as_str()), ("[source]", "f32 u8"));
     }
 
     #[test]
