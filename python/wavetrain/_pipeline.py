@@ -121,7 +121,8 @@ class Pipeline(Opened):
     def __repr__(self) -> str:
         if not self._loader:
             return "<Pipeline, closed>"
-        return f"<Pipeline of {self._config.shapes}, {self._reason}>"
+        choice = self._reason.partition(", ")[0]  # of "host: auto, .. what the driver reported"
+        return f"<Pipeline of {self._config.shapes}, {choice}>"
 
     @property
     def config(self) -> Config:
@@ -135,7 +136,7 @@ class Pipeline(Opened):
 
     @property
     def backend(self) -> Backend:
-        """The backend that was taken: HOST or CUDA. repr() has the reason."""
+        """The backend that was taken: HOST or CUDA. `stats().backend_text` has the reason."""
         return self._backend
 
     @property

@@ -89,8 +89,8 @@ class Metric:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Stats:
-    """Figures since the pipeline opened, or stats_reset; those of memory are as of now. Its repr is
-    a table. wavetrain.h describes what each counts."""
+    """Figures since the pipeline opened, or stats_reset; those of memory are as of now. print()
+    makes a table of them, and repr() one line. wavetrain.h describes what each counts."""
 
     plan: Metric
     meta: Metric
@@ -163,6 +163,15 @@ class Stats:
     metadata_backend_read_max_active: int  # most that it worked on at a time
 
     def __repr__(self) -> str:
+        bound = self.limit_text.partition(":")[0]
+        return (
+            f"<Stats of {self.samples_pushed} samples: {self.batches_emitted} batches in"
+            f" {self.backend.name.lower()} memory, {self.chunks_dispatched} chunks,"
+            f" {self.io.output_bytes / 1e6:.1f} MB read, {self.decode.output_bytes / 1e6:.1f} MB"
+            f" decoded{', limit: ' + bound if bound else ''}>"
+        )
+
+    def __str__(self) -> str:
         lines: list[str] = ["Stats:"]
         for field in dataclasses.fields(self):
             value: Any = getattr(self, field.name)

@@ -406,8 +406,11 @@ def test_stats_count_what_happened(cube, pipeline):
     assert stats.chunks_decoded["zstd"] == stats.decode.count
     assert stats.backend is wavetrain.Backend.HOST and "host" in stats.backend_text
     assert " threads: " in stats.placement_text
-    text = repr(stats)
+    text = str(stats)
     assert text.startswith("Stats:\n  plan ") and "samples_pushed           8" in text
+    assert repr(stats).startswith("<Stats of 8 samples: 2 batches in host memory, ")
+    limited = dataclasses.replace(stats, limit_text="slots: all 3 are held: release them sooner")
+    assert repr(limited).endswith(" decoded, limit: slots>") and "\n" not in repr(limited)
     stream.stats_reset()
     stats = stream.stats()
     assert stats.decode.count == 0 and stats.decode.best_ms == 1e30
@@ -415,7 +418,10 @@ def test_stats_count_what_happened(cube, pipeline):
 
 def test_reprs_say_what_a_thing_is(cube, pipeline):
     stream = pipeline()
-    assert repr(stream).startswith("<Pipeline of 4 x 8 x 8 x 8 f32, host")
+    assert repr(stream) == "<Pipeline of 4 x 8 x 8 x 8 f32, host: asked for by the config>"
+    with wavetrain.Pipeline(config(backend="auto", cuda_driver="/none/libcuda.so.1")) as chosen:
+        assert repr(chosen) == "<Pipeline of 4 x 8 x 8 x 8 f32, host: auto>"
+        assert "/none/libcuda.so.1" in chosen.stats().backend_text
     stream.push(cube.samples(4))
     batch = stream.pop()
     assert repr(batch) == "<Batch 0: 4 x 8 x 8 x 8 f32 in host memory>"
