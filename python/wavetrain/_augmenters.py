@@ -162,7 +162,11 @@ class RandomFlip(Recipe):
     def __init__(self, p: float, axis: int, name: str | None, seed: int | None) -> None:
         super().__init__(name, seed)
         self.p = number("p", p, 0, 1)
-        self.axis = _border.whole("axis", axis, -3, -1)
+        self.axis = _border.whole("axis", axis, -3, 2)
+        if self.axis >= 0:
+            raise ValueError(
+                f"axis must be -1, -2 or -3, the last axis of space being -1 (got {self.axis})"
+            )
 
     def numbers(self) -> dict[str, Any]:
         return {"p": self.p, "axis": self.axis}

@@ -67,6 +67,7 @@ class Picture(NamedTuple):
 
 def picture_of(given: Any, field: Field, files: Any) -> Picture:
     """The boxes of a sample, or of a table of many, that belong to a field."""
+    rank = len(field.sample_shape)
     if isinstance(given, Sample):
         boxes = [box for box in given.boxes if is_of(box, field)]
         if given.boxes and len(boxes) != 1:
@@ -76,16 +77,18 @@ def picture_of(given: Any, field: Field, files: Any) -> Picture:
             )
         box: Any = boxes[0] if boxes else given
         uri, extents = box.uri, [end - begin for begin, end in box.aabb]
+        # An array without channels lies in the last axes of a field with one.
+        extents = [1] * (rank - len(extents)) + extents
         fed = boxes[0].array if boxes else None
     else:
         column = column_of(given, field)
         uri, words, fed = column.uris[0], column.shape.data, None
         extents = [int(each) for each in words[: column.rank]]
-    rank = len(field.sample_shape)
-    if len(extents) < rank:
-        raise ValueError(
-            f"transforms: recipes take boxes of {rank} axes or more (got {len(extents)})"
-        )
+        if column.rank < rank:
+            raise ValueError(
+                f"transforms: recipes take Columns of {rank} axes or more (got {column.rank}): "
+                "return samples in place of a table"
+            )
     kind = fed.dtype if isinstance(fed, Fed) else array_info(uri, files=files).dtype
     dtype: Any = numpy_().dtype("f4") if kind in (Dtype.BF16, None) else kind.dtype
     return Picture(tuple(extents[len(extents) - rank :]), dtype)
@@ -210,8 +213,8 @@ class Fused:
 
     def box(self, box: Box, made: Boxes, number: int) -> Box:
         rank = len(self.shape)
-        front = len(box.aabb) - rank
-        extents = tuple(end - begin for begin, end in box.aabb[front:])
+        front, lacking = max(len(box.aabb) - rank, 0), max(rank - len(box.aabb), 0)
+        extents = (1,) * lacking + tuple(end - begin for begin, end in box.aabb[front:])
         has_more = box.step or box.at or box.axes or box.augment or box.affine
         is_plain = not has_more and not isinstance(box.array, Number)
         if extents != self.shape or not is_plain:
@@ -220,15 +223,16 @@ class Fused:
                 f"axes, augment and affine (got {box})"
             )
         target = made.targets[number]
-        moves = zip(box.aabb[front:], target.begin[:rank], target.end[:rank])
+        moves = zip(box.aabb[front:], target.begin[lacking:rank], target.end[lacking:rank])
         aabb = [(base + begin, base + end) for (base, _), begin, end in moves]
-        steps = [each or 1 for each in target.step[:rank]]
+        steps = [each or 1 for each in target.step[lacking:rank]]
         affine = self.affine(box, made.affines[number], aabb)
         return Box(
             box.uri or None,
             [*box.aabb[:front], *aabb],
             box.field,
             array=box.array,
+            axes=range(lacking, rank) if lacking else None,
             step=[1] * front + steps,
             augment=Given(made.augments[number], made),
             affine=affine,
@@ -240,12 +244,14 @@ class Fused:
         if not made.rank:
             return None
         struct, front = _native.Affine.from_buffer_copy(made), len(box.aabb) - len(self.shape)
+        first = max(front, 0)  # the axis of the box that aabb begins with
         axes: list[int] = [*made.axes[: made.rank]]
         for row, axis in enumerate(axes):
-            base, (begin, end) = box.aabb[front + axis][0], aabb[axis]
-            struct.axes[row] = front + axis
+            at = front + axis
+            base, (begin, end) = box.aabb[at][0], aabb[at - first]
+            struct.axes[row] = at
             struct.matrix[row][AXES_MAX] += base
-            aabb[axis] = begin - base, end - base
+            aabb[at - first] = begin - base, end - base
         return GivenMap(struct)
 
     def table(self, given: Any, places: Sequence[Place]) -> Any:

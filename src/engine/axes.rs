@@ -49,7 +49,11 @@ pub(super) fn axes_in_order(
     let status = if dropped.is_none() { Status::Rank } else { Status::Invalid };
     let mut parts = extents.iter().rev().zip(shape.iter().rev());
     let is_part = part.is_some() && parts.all(|(extent, whole)| extent <= whole);
-    let way_out = if is_part { "; to give a part, set max_boxes_per_sample" } else { "" };
+    let way_out = match dropped {
+        None => "; axes of a box with fewer must name those of the field",
+        _ if is_part => "; to give a part, set max_boxes_per_sample",
+        _ => "",
+    };
     let text = format_args!(
         "{}box extents {} do not give sample_shape {}: only axes of extent 1 may be dropped\
          {way_out}",

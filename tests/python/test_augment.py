@@ -774,7 +774,7 @@ def test_numbers_are_refused_with_what_would_be_right():
         ("p must be 0 to 1", lambda: horizontal_flip(p=1.5)),
         ("p must be 0 to 1", lambda: random_erase(p=float("nan"))),
         ("p must be a number", lambda: random_erase(p="often")),
-        ("axis must be <= -1", lambda: random_flip(axis=1)),
+        ("axis must be -1, -2 or -3", lambda: random_flip(axis=1)),
         ("padding must be >= 0", lambda: random_crop(padding=-1)),
         ("crop_size must be >= 1", lambda: random_crop(crop_size=0)),
         (

@@ -22,6 +22,7 @@ from wavetrain.augment import (
     random_affine,
     random_crop,
     random_erase,
+    random_flip,
     to_float,
 )
 
@@ -281,6 +282,41 @@ def test_volumes_of_zarr_and_halves(tmp_path):
                 tags, found = [*batch.info.tags], batch["x"].numpy().copy()
             wanted = expected(array, filters, loader, tags, 4).astype(np.float16)
             assert (found.view("u2") == wanted.view("u2")).all()
+
+
+@pytest.mark.parametrize("recipe", [random_flip(axis=-3), random_affine(40, (0.8, 1.4))])
+def test_a_volume_without_channels_lies_in_a_field_with_one(tmp_path, recipe):
+    shape = (1, 6, 9, 8)
+    array = np.random.default_rng(2).integers(0, 4000, (COUNT, *shape), dtype=np.uint16)
+
+    class Volumes(Images):
+        def __getitem__(self, index):
+            uri = f"{self.path}/{index}.npy"
+            np.save(uri, array[index, 0])
+            return Sample(boxes=[Box(uri, [(0, 6), (0, 9), (0, 8)], "x")], tag=index)
+
+    filters = [recipe, normalize(mean=800, std=600), cutout(size=3)]
+    config = Config(samples_per_batch=BATCH, fields=[Field("x", shape, "f32")])
+    given = Volumes(str(tmp_path), shape)
+    with DataLoader(given, transforms=filters, config=config, seed=4) as loader:
+        assert loader.plan.python == []
+        for batch in loader:
+            with batch:
+                tags, found = [*batch.info.tags], batch["x"].numpy().copy()
+            wanted = expected(array, filters, loader, tags, 4)
+            assert (found.view("u4") == wanted.view("u4")).all()
+
+
+def test_a_table_of_volumes_without_channels_names_the_fix(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((6, 9, 8), "u2"))
+
+    class Volumes(Images):
+        def boxes(self, indices):
+            return Column(self.path, [[0, 0, 0]] * len(indices), (6, 9, 8))
+
+    config = Config(samples_per_batch=1, sample_shape=(1, 6, 9, 8), dtype="f32")
+    with pytest.raises(ValueError, match=r"Columns of 4 axes or more \(got 3\): return samples"):
+        DataLoader(Volumes(str(tmp_path / "a.npy"), ()), config=config, transforms=[random_flip()])
 
 
 def test_what_does_not_go_together_names_the_fix(images):
