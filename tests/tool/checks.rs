@@ -2,6 +2,7 @@
 //! changed is found, and nothing else.
 
 use crate::common::fixtures::{self, Scratch, Store};
+use crate::common::pages::write_demo;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -130,6 +131,23 @@ fn a_large_chunk_that_nothing_encodes_is_read_in_parts_and_counted_once() {
     let damaged = &found(1, &[&uri])[0];
     assert_eq!((&damaged["bad"], &damaged["missing"]), (&json!(1), &json!(1)), "{damaged}");
     assert_eq!(damaged["listed"].as_array().unwrap().len(), 2, "{damaged}");
+}
+
+#[test]
+fn a_box_that_is_larger_than_a_level_leaves_the_other_levels_of_an_image_priced() {
+    let scratch = Scratch::new();
+    let image = write_demo(&scratch.path("home"));
+    let small = image.join("mask/zarr.json");
+    let document = fs::read_to_string(&small).unwrap();
+    fs::write(&small, document.replace("[192, 512, 512]", "[16, 32, 32]")).unwrap();
+    let found = found(0, &[image.to_str().unwrap(), "--box", "64,128,128"]);
+    let warnings = |name: &str| {
+        let array = found.iter().find(|array| array["uri"].as_str().unwrap().ends_with(name));
+        array.unwrap()["warnings"][0].as_str().unwrap().to_string()
+    };
+    assert!(warnings("bodies").starts_with("a random box of 64 x 128 x 128 decodes "));
+    let text = "no box is priced: it has 16 elements along axis 0, and the box 64";
+    assert_eq!(warnings("mask"), text);
 }
 
 #[test]

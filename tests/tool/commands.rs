@@ -376,7 +376,7 @@ fn a_negative_start_is_given_as_a_flag_and_padded() {
 
 #[test]
 fn what_cannot_be_meant_is_exit_code_2_and_one_line() {
-    let commands: [&[&str]; 14] = [
+    let commands: [&[&str]; 15] = [
         &[],
         &["stream"],
         &["--colour"],
@@ -385,6 +385,7 @@ fn what_cannot_be_meant_is_exit_code_2_and_one_line() {
         &["bench", "--batch"],
         &["bench", "--batch", "many"],
         &["bench", "--repeat", "0", "--requests", "x"],
+        &["bench", "a.zarr", "--requests", "x"],
         &["crop", "a", "0:1"],
         &["crop", "a", "0:1", "-o", "x", "--out-dir", "y"],
         &["crop", "a", "1:1", "-o", "x"],

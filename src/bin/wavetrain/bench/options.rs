@@ -106,7 +106,7 @@ pub struct Options {
 
 /// None: help was asked for.
 pub fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
-    use lexopt::Arg::{Long, Short};
+    use lexopt::Arg::{Long, Short, Value};
     let mut options = Options { repeat: 1, ..Options::default() };
     let text = |parser: &mut lexopt::Parser| -> Outcome<String> {
         Ok(parser.value()?.to_string_lossy().into_owned())
@@ -145,6 +145,10 @@ pub fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
             Long(name) => {
                 let name = name.to_owned();
                 options.flags.take_or_refuse(&name, parser, "bench")?;
+            }
+            Value(value) => {
+                let value = value.to_string_lossy().into_owned();
+                return usage(format!("{value}: bench reads boxes from a list, --requests FILE"));
             }
             other => return Err(other.unexpected().into()),
         }
