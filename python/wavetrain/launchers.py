@@ -64,8 +64,9 @@ def launcher_of(environ: Mapping[str, str] = os.environ) -> Launcher | None:
         )
     if tasks in environ and number(environ, tasks) > 1:
         raise RuntimeError(
-            f"{tasks} is {environ[tasks]}, and srun did not start this process, which is the only "
-            f"one then: start it with srun, or unset {tasks} to do all of the work here"
+            f"{tasks} is {environ[tasks]}, and {step} is not that of a step of srun, so this "
+            "process is the only one: start it with srun, or "
+            f"unset {tasks} to do all of the work here"
         )
     return None
 
