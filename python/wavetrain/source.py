@@ -167,7 +167,8 @@ class Source(Owned):
         self._cycle = CYCLES[cycle]
         if self._cycle != "no" and self._kind in ("fed", "stateful", "iterator"):
             raise ValueError(
-                f"cycle must be 'no': a source that is {WORDS[self._kind]} cannot begin again"
+                f"cycle must be 'no': a source that is {WORDS[self._kind]} cannot begin again; a "
+                "generator function can, such as one with `yield from source`"
             )
         if self._repeat_last and source is not None:
             raise ValueError("repeat_last is for what is fed: source must be None")

@@ -7,6 +7,7 @@ compiled; "run" and "run torch" are run below, each in an empty folder, with a s
 from __future__ import annotations
 
 import os
+import random
 import re
 import subprocess
 import sys
@@ -183,7 +184,7 @@ def test_the_snippet_of_augment_normalizes_and_erases(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     x = numpy.random.default_rng(2).integers(0, 256, (4, 3, 32, 32), "u1")
     numpy.save("images.npy", x)
-    code = snippet("Augment(")
+    code = snippet("noisy = Augment(")
     exec(code, names := {})
     found = names["first"]
     numpy.testing.assert_array_equal(found, names["second"])
@@ -195,6 +196,29 @@ def test_the_snippet_of_augment_normalizes_and_erases(tmp_path, monkeypatch):
     assert found[1::2].min() >= 0 and found[1::2].max() <= 1
     difference = found[1::2, :, 16:] - x[1::2, :, 16:] / numpy.float32(255)
     assert 0.05 < difference.std() < 0.1
+
+
+def test_the_snippet_of_dali_crops_mirrors_and_normalizes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    numbers = numpy.random.default_rng(2)
+    images = [numbers.integers(0, 256, (40 + n, 48, 3), "u1") for n in range(19)]
+    for n, image in enumerate(images):
+        numpy.save(f"data/{n:02}.npy", image)
+    seen = []
+    names = {"train": lambda x, tags: seen.extend(zip(tags, x.copy()))}
+    exec(snippet("fn.random.coin_flip"), names)
+    mean, std = (numpy.float32(each)[:, None, None] for each in (names["MEAN"], names["STD"]))
+    assert len(seen) == 2 * len(images)
+    mirrored = 0
+    for position, (n, found) in enumerate(seen):
+        dice = random.Random(f"{position // len(images)} {n}")
+        y, x = (dice.randint(0, has - crop) for has, crop in zip(images[n].shape, (32, 40)))
+        flip = dice.choice((-1, 1))
+        wanted = images[n][y : y + 32, x : x + 40][:, ::flip].transpose(2, 0, 1)
+        numpy.testing.assert_allclose(found, (wanted - mean) / std, atol=1e-5)
+        mirrored += flip < 0
+    assert 0 < mirrored < len(seen)
 
 
 def test_the_snippet_of_worker_processes_runs_as_a_script(tmp_path):
