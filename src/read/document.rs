@@ -86,7 +86,8 @@ fn no_document(access: &dyn Access, uri: &str, why: &mut Why) -> Status {
     fail!(
         why,
         NotFound,
-        "{}: no such file, nor {} or {} next to it: it is not a zarr array",
+        "{}: no such file, nor {} or {} next to it: it is not a zarr array, name the folder or the \
+         .npy file of one",
         shown(&document_path(uri, first)),
         second.file_name(),
         third.file_name()
