@@ -19,9 +19,16 @@ pub fn flat_path(uri: &str) -> &str {
 /// What stands before the name of a field in the uri of an array of structured elements.
 pub const FIELD_MARK: &str = "?field=";
 
+/// The place where a uri ends and [`FIELD_MARK`] begins: a name of a field has no question mark.
+pub fn field_place(uri: &str) -> Option<usize> {
+    let is_mark = |place: &usize| uri.get(*place..).is_some_and(|end| end.starts_with(FIELD_MARK));
+    uri.rfind('?').filter(is_mark)
+}
+
 /// Splits a uri that names a field of structured elements: the uri of the array, and the name.
 pub fn split_field(uri: &str) -> Option<(&str, &str)> {
-    let (array, field) = uri.rsplit_once(FIELD_MARK)?;
+    let (array, mark) = uri.split_at_checked(field_place(uri)?)?;
+    let field = mark.strip_prefix(FIELD_MARK)?;
     let is_other = [RAW_PREFIX, HOOK_PREFIX].iter().any(|prefix| uri.starts_with(prefix));
     let array = array.trim_end_matches('/');
     (!array.is_empty() && !is_other).then_some((array, field))

@@ -40,7 +40,9 @@ pub use codec::{
 pub use cut::chunk_origin;
 pub use dtype::{DTYPES, Dtype};
 pub use fed::{DeviceMemory, Fed, FedData, VALUE_BYTES};
-pub use flat::{FIELD_MARK, HOOK_PREFIX, RAW_PREFIX, array_path, flat_path, split_field};
+pub use flat::{
+    FIELD_MARK, HOOK_PREFIX, RAW_PREFIX, array_path, field_place, flat_path, split_field,
+};
 pub use need::{Need, Span};
 pub use packing::Packing;
 pub use parts::{PART_DIGITS_MAX, Part};

@@ -7,7 +7,7 @@ use crate::base::limits::URI_BYTES_MAX;
 use crate::base::status::{Status, Why};
 use crate::base::text::{Tail, Text, scheme};
 use crate::fail;
-use crate::records::{ArrayRecord, FIELD_MARK, KeyEncoding, RAW_PREFIX, Spelling};
+use crate::records::{ArrayRecord, KeyEncoding, RAW_PREFIX, Spelling, field_place};
 
 /// Bytes of a uri that an error text shows.
 const SHOWN_URI_BYTES: usize = 200;
@@ -129,7 +129,7 @@ pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(
     // The first slash of a path stays, and those of a scheme.
     let (path, least, selection) = match scheme(uri) {
         _ if is_of_files(uri) => {
-            let place = uri.find('#').filter(is_selection).or_else(|| uri.rfind(FIELD_MARK));
+            let place = uri.find('#').filter(is_selection).or_else(|| field_place(uri));
             let (uri, selection) =
                 place.and_then(|at| uri.split_at_checked(at)).unwrap_or((uri, ""));
             (file_path(uri, &mut buffer, why)?, 1, selection)

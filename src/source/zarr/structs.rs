@@ -15,6 +15,7 @@ use super::{zarr2, zarr3};
 use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::base::math::{index, product};
 use crate::base::status::Status;
+use crate::base::text::Tail;
 use crate::fail;
 use crate::loops::small::widen;
 use crate::records::{ArrayRecord, ByteOrder, Dtype, Member, Small, Time};
@@ -23,6 +24,9 @@ use core::fmt;
 
 /// Most bytes of a structured element that has a field which is read.
 const STRUCT_BYTES_MAX: u64 = u16::MAX as u64;
+
+/// Bytes of a name that a text shows.
+const SHOWN_BYTES: usize = 60;
 
 /// Most levels of structured types in one another.
 const DEPTH_MAX: u32 = 4;
@@ -197,10 +201,11 @@ impl<'r, 'a> Fields<'r, 'a> {
             return Ok((Element::raw(bytes as u32), structure));
         };
         let Some(field) = found else {
-            return Err(fail!(list, Invalid, "there is no field {wanted:?}, only {names}"));
+            let wanted = Tail(wanted, SHOWN_BYTES);
+            return Err(fail!(list, Invalid, "there is no field \"{wanted}\", only {names}"));
         };
         if is_twice {
-            return Err(fail!(list, Decode, "there are two fields {wanted:?}"));
+            return Err(fail!(list, Decode, "there are two fields {}", field.name));
         }
         if let Some(shape) = field.shape {
             let way = "only fields that are one value";
@@ -256,16 +261,17 @@ impl<'r, 'a> Structure<'r, 'a> {
             };
         }
         let (text, whole) = (node.string()?, self.bytes);
-        let (first, bytes) =
-            self.field.as_ref().map_or((0, whole), |field| (field.offset, field.bytes));
-        let mut stored = [0; ELEMENT_BYTES_MAX];
-        let stored = &mut stored[..index(bytes)];
-        base64_part(text, whole, first, stored)
-            .ok_or_else(|| fail!(node, Decode, "{text} is not the base64 of {whole} bytes"))?;
+        let first = self.field.as_ref().map_or(0, |field| field.offset);
+        let spelled = |bytes: &mut [u8]| {
+            base64_part(text, whole, first, bytes)
+                .ok_or_else(|| fail!(node, Decode, "{text} is not the base64 of {whole} bytes"))
+        };
         if let Some(small) = element.small {
-            widen(small, stored, out);
+            let mut byte = [0];
+            spelled(&mut byte)?;
+            widen(small, &byte, out);
         } else {
-            out.copy_from_slice(stored);
+            spelled(out)?;
         }
         if element.dtype == Dtype::Bool && out.iter().any(|byte| *byte > 1) {
             return Err(fail!(node, Decode, "{text} is neither true nor false"));
@@ -280,7 +286,8 @@ impl<'r, 'a> Fields<'r, 'a> {
     fn fill(self, node: Node<'r, 'a>, depth: u32, out: &mut [u8]) -> Result<(), Status> {
         self.walk(depth, &mut |Field { name, node: kind, offset, bytes, .. }| {
             let range = index(offset)..index(offset + bytes);
-            fill_value(member_of(node, name)?, kind, depth, &mut out[range])
+            let own = out.get_mut(range).unwrap_or_default();
+            fill_value(member_of(node, name)?, kind, depth, own)
         })?;
         Ok(())
     }
