@@ -36,7 +36,7 @@ CORPUS=${CORPUS:-fuzz/corpus}
 mkdir -p "$CORPUS"
 SEEDS_MAX=60
 # Seconds of a smoke run, per target; every target builds in one folder.
-SMOKE_SECONDS=4
+SMOKE_SECONDS=2
 triple=$(rustc -vV | sed -n 's/^host: //p')
 folder=${CARGO_TARGET_DIR:-$PWD/fuzz/target}/fuzz-$sanitizer
 logs=$folder/logs

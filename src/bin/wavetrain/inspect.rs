@@ -367,7 +367,7 @@ fn fill_text(info: &ArrayInfo) -> String {
 
 /// A float as Rust prints it with an exponent where it is long, without a fraction of 0.
 fn short(text: String) -> String {
-    text.strip_suffix(".0").map_or(text.clone(), str::to_string)
+    text.strip_suffix(".0").unwrap_or(&text).to_string()
 }
 
 /// The value of an IEEE binary16: every one is exact in binary32.
