@@ -1,6 +1,6 @@
 """Fixtures: stores that zarr-python writes, pipelines that are closed at the end of a test.
 
-    WAVETRAIN_LIBRARY=.. PYTHONPATH=python python -X dev -W error -m pytest tests/python
+    WAVETRAIN_LIBRARY=.. PYTHONPATH=python PYTHONMALLOC=debug python -W error -m pytest tests/python
 
 $SIMULATED_DRIVER names the driver of tests/cuda_sim; without it facts about devices are skipped.
 """

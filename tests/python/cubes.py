@@ -114,12 +114,12 @@ def wait_until(is_so: Callable[[], bool], timeout: float = 60) -> None:
 def run_program(
     program: str, *arguments: object, timeout: float = 60, ends_with: int = 0
 ) -> subprocess.CompletedProcess:
-    """The program in a fresh, strict interpreter, beside the modules of these tests."""
+    """The program in a fresh, strict interpreter, with the modules of these tests."""
     path = os.pathsep.join([str(ROOT / "python"), str(Path(__file__).parent)])
-    command = [sys.executable, "-X", "dev", "-W", "error", "-c", textwrap.dedent(program)]
+    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(program)]
     done = subprocess.run(
         command + [str(argument) for argument in arguments],
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": path, "PYTHONMALLOC": "debug"},
         capture_output=True,
         text=True,
         timeout=timeout,

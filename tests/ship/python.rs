@@ -1,7 +1,8 @@
 //! The Python package: its declarations are the header's, and its own tests pass.
 //!
-//! tests/python is run by pytest on the shared library of the archive, as strictly as Python can
-//! be: -X dev -W error. What a machine lacks is skipped, and said. The wheel is wheel.rs's.
+//! tests/python is run by pytest on the shared library of the archive. Warnings are errors, and
+//! memory is checked: all of -X dev but asyncio's debug mode, with which zarr-python takes four
+//! times as long. What a machine lacks is skipped, and said. The wheel is wheel.rs's.
 
 use crate::common::pack::archive;
 use crate::common::{cc, cuda_sim, header};
@@ -76,7 +77,8 @@ fn run_pytest(part: usize) {
         pytest.env("SIMULATED_DRIVER", driver);
     }
     let output = pytest
-        .args(["-X", "dev", "-W", "error", "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"])
+        .args(["-W", "error", "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"])
+        .envs([("PYTHONMALLOC", "debug"), ("PYTHONFAULTHANDLER", "1")])
         .args(files_of_tests(part))
         .env("WAVETRAIN_LIBRARY", library)
         .current_dir(cc::folder(&format!("pytest-{part}")))
