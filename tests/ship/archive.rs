@@ -233,8 +233,8 @@ fn archive_needs_only_libc() {
 /// for by name (3), texts of errors (2), OME-Zarr 0.6 (8), the casts that clamp with the types of
 /// few bits (45), and fields of structured elements (17). With a device 1.2 MB were, so that nobody
 /// trades speed or plain code for bytes, before the kernel had that arithmetic and its table of
-/// noise (10) and the host its maps, with their way to a device (8). A bound is still there, because
-/// a dependency or a table that is added by accident shows in it first.
+/// noise (10) and the host its maps, with their way to a device (8). A bound is still there: a
+/// dependency or a table that is added by accident shows in it first.
 const HOST_BYTES_MAX: u64 = 1_401_000;
 const BYTES_MAX: u64 = 1_595_000;
 
