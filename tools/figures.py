@@ -304,7 +304,135 @@ def which_entry() -> Drawing:
     return drawing
 
 
+def chunk_shuffle() -> Drawing:
+    drawing = Drawing(760, 250, "A full shuffle and the chunk-aware shuffle, chunk by chunk")
+    drawing.text(10, 20, "chunk that each of 24 samples is in", anchor="start", weight="bold")
+    full = [2, 5, 0, 3, 1, 4, 0, 2, 5, 3, 1, 0, 4, 2, 3, 5, 1, 4, 0, 5, 2, 4, 1, 3]
+    window = [2, 5, 5, 2, 2, 5, 2, 5, 0, 3, 0, 3, 3, 0, 3, 0, 4, 1, 1, 4, 1, 4, 4, 1]
+    colours = [BLUE, ORANGE, GREEN, RED, "#8a63c7", "#3aa7a3"]
+    for words, order, y in (("full shuffle", full, 34), ("chunk-aware,\nwindows of 2", window, 88)):
+        drawing.text(10, y + (22 if "\n" not in words else 14), words, anchor="start", size=11)
+        kept: list[int] = []
+        for place, chunk in enumerate(order):
+            is_kept = chunk in kept
+            kept = [*(each for each in kept if each != chunk), chunk][-2:]
+            x = 110 + place * 27
+            drawing.box(x, y, 24, 26, colours[chunk], colours[chunk], 0.3)
+            drawing.text(x + 12, y + 17, str(chunk), size=11)
+            if not is_kept:
+                drawing.line([(x + 12, y + 44), (x + 12, y + 29)], colours[chunk])
+    drawing.text(10, 146, "arrow: the chunk is decoded; a cache keeps 2", anchor="start", size=11)
+    drawing.text(10, 178, "what a larger window mixes, of zstd_a", anchor="start", weight="bold")
+    sizes = ["4", "16", "64", "256", "512", "1,024", "2,048", "full"]
+    apart = [0.25, 0.26, 0.27, 0.35, 0.44, 0.63, 0.99, 1.0]
+    decoded = [2048, 2048, 2048, 2048, 2048, 2048, 2984, 2991]
+    for place, (size, mixed, chunks) in enumerate(zip(sizes, apart, decoded)):
+        x = 110 + place * 81
+        drawing.box(x, 190, round(70 * mixed, 1), 12, BLUE, BLUE, 0.4)
+        drawing.box(x, 206, round(70 * chunks / 2991, 1), 12, ORANGE, ORANGE, 0.4)
+        drawing.text(x, 236, size, anchor="start", size=11)
+    drawing.text(10, 200, "come apart", BLUE, anchor="start", size=11)
+    drawing.text(10, 217, "decoded", ORANGE, anchor="start", size=11)
+    drawing.text(10, 236, "window, runs", anchor="start", size=11)
+    return drawing
+
+
+def memory_budget() -> Drawing:
+    drawing = Drawing(760, 176, "The budget of one config, as a bar of its lines")
+    bars = [
+        (
+            "float32",
+            [(96.0, BLUE), (32.0, ORANGE), (16.3, GREEN), (16.7, FAINT)],
+        ),
+        ("bfloat16", [(48.0, BLUE), (32.0, ORANGE), (16.3, GREEN), (16.7, FAINT)]),
+    ]
+    for number, (name, parts) in enumerate(bars):
+        x, y = 90.0, 16 + number * 50
+        drawing.text(10, y + 24, name, anchor="start")
+        for mib, colour in parts:
+            width = round(mib * 3.7, 1)
+            drawing.box(round(x, 1), y, width - 2, 36, colour, colour, 0.3)
+            drawing.text(round(x + width / 2, 1), y + 23, f"{mib:.0f}", size=11)
+            x += width
+        whole = sum(mib for mib, _ in parts)
+        drawing.text(round(x + 6, 1), y + 23, f"{whole:.0f} MiB", anchor="start", size=11)
+    names = ["batch slots", "common scratch: large chunks", "staging slabs", "the rest"]
+    for name, colour, x in zip(names, [BLUE, ORANGE, GREEN, FAINT], [90, 200, 420, 540]):
+        drawing.box(x, 126, 14, 14, colour, colour, 0.3)
+        drawing.text(x + 20, 138, name, anchor="start", size=11)
+    drawing.text(
+        90,
+        164,
+        "8 samples of 64 x 128 x 128, 3 slots, 2 CPUs; MiB as wavetrain budget prints them",
+        anchor="start",
+        size=11,
+    )
+    return drawing
+
+
+def release_event() -> Drawing:
+    drawing = Drawing(760, 214, "A release behind an event: the slot is filled while the step runs")
+    rows = [
+        ("your thread", ORANGE, [(90, 60, "launch"), (330, 60, "launch"), (570, 60, "launch")]),
+        ("your stream", GREEN, [(120, 200, "step n"), (360, 200, "step n + 1")]),
+        ("slot of n", BLUE, [(322, 150, "copy in n + 3"), (474, 100, "ready")]),
+        (
+            "CPU threads",
+            FAINT,
+            [(120, 190, "read, decode n + 3"), (360, 190, "read, decode n + 4")],
+        ),
+    ]
+    for number, (name, colour, parts) in enumerate(rows):
+        y = 30 + number * 40
+        drawing.text(10, y + 19, name, anchor="start")
+        for x, width, words in parts:
+            drawing.box(x, y, width, 28, colour, colour, 0.25)
+            drawing.text(x + width / 2, y + 19, words, size=11)
+    drawing.line([(150, 22), (150, 18), (320, 18), (320, 108)], BLUE, dash="4 3")
+    drawing.text(
+        158,
+        12,
+        "release(event): returns at once, and the slot waits for the event",
+        BLUE,
+        anchor="start",
+        size=11,
+    )
+    drawing.line([(90, 196), (740, 196)])
+    drawing.text(740, 211, "time", anchor="end", size=11)
+    return drawing
+
+
+def lifetimes() -> Drawing:
+    drawing = Drawing(760, 206, "Which objects may outlive which")
+    rows = [
+        ("process", FAINT, 90, 650, ""),
+        ("loader", BLUE, 120, 330, "open .. close that returns OK"),
+        ("batch in C", ORANGE, 190, 200, "pop .. release"),
+        ("batch in C++", ORANGE, 190, 400, "the last one closes a loader that is gone"),
+        ("tensor (DLPack)", GREEN, 250, 430, "keeps the memory of its slot until it is deleted"),
+    ]
+    for number, (name, colour, x, width, words) in enumerate(rows):
+        y = 14 + number * 34
+        drawing.text(10, y + 18, name, anchor="start", size=11)
+        drawing.box(x + 20, y, width - 20, 26, colour, colour, 0.25)
+        drawing.text(x + 30, y + 17, words, anchor="start", size=11)
+    drawing.line([(450, 48), (450, 186)], RED, is_arrow=False, dash="4 3")
+    drawing.text(
+        230,
+        198,
+        "close: AGAIN while a batch or a tensor lives, and its slot is kept",
+        RED,
+        anchor="start",
+        size=11,
+    )
+    return drawing
+
+
 FIGURES = [
+    chunk_shuffle,
+    lifetimes,
+    memory_budget,
+    release_event,
     store_to_batch,
     life_of_a_sample,
     batch_slots,
