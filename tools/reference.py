@@ -3,8 +3,8 @@
 
 In: the table of settings (src/setup/config.rs, as tools/settings.py reads it), that of stats
 (src/base/stats.rs), the statuses (src/base/status.rs), the settings and exceptions of the Python
-package and of C++. Out: docs/reference/settings.md, stats.md and statuses.md. --check writes
-nothing, and fails if a page is not what would be written.
+package and of C++, and the C headers. Out: docs/reference/settings.md, stats.md, statuses.md and
+c.md. --check writes nothing, and fails if a page is not what would be written.
 """
 
 import re
@@ -54,6 +54,24 @@ sample with this status is skipped with `on_error = skip`, and the stream contin
 | status | number | meaning | Python | C++ with exceptions | skip |
 |---|---|---|---|---|---|
 """
+
+C = """# C functions and structs
+
+{note}
+You need this to look up a function or a struct of C. The text is that of the headers, which are
+the contract. Rules that hold for all calls are in the first comment of `wavetrain.h`: lifetimes,
+threads, forks, unloading, versions. [Settings](settings.md) has the members of `wavetrain_config`,
+[stats](stats.md) those of `wavetrain_stats_view`, [statuses](statuses.md) the results.
+"""
+
+FENCE, MARK = "```\n", "<!-- test: no -->\n"
+LISTED = ("wavetrain_config", "wavetrain_stats_view")  # in pages of their own
+HEADERS = {
+    "wavetrain.h": "Loaders, samples, batches, tensors.",
+    "wavetrain_epoch.h": "Orders of samples: epochs, ranks, resume, weights.",
+    "wavetrain_recipes.h": "Numbers of augmentations.",
+    "wavetrain_node.h": "One loader for the processes of a node.",
+}
 
 # Python raises these for statuses that are no errors; it has no class for OK.
 CLASSES = {
@@ -151,6 +169,34 @@ def statuses_page() -> str:
     return made
 
 
+DECLARED = re.compile(
+    r"(?P<comment>/\*(?:(?!\*/).)*\*/\n)?"
+    r"(?P<code>typedef struct (?P<struct>\w+) \{.*?\} (?P=struct);"
+    r"|\w[\w ]*?[ *]+(?P<function>wavetrain_\w+)\([^;{]*\);)",
+    re.S,
+)
+
+
+def c_page() -> str:
+    made = C.format(note=NOTE)
+    for header, words in HEADERS.items():
+        made += f"\n## {header}\n\n{words}\n"
+        text, end = (ROOT / "include" / header).read_text(), -1
+        for found in DECLARED.finditer(text):
+            if text[found.start() - 1] != "\n" or found["struct"] in LISTED:
+                continue
+            code = text[found.start() : found.end()]
+            if found["comment"] is None and found.start() == end + 1:
+                # It shares the comment of the one before it.
+                made = f"{made.removesuffix(FENCE)}\n{code}\n{FENCE}"
+            else:
+                made += (
+                    f"\n### {found['struct'] or found['function']}\n\n{MARK}```c\n{code}\n{FENCE}"
+                )
+            end = found.end()
+    return made
+
+
 def main() -> None:
     is_check = sys.argv[1:] == ["--check"]
     if sys.argv[1:] and not is_check:
@@ -159,6 +205,7 @@ def main() -> None:
         "settings.md": settings_page(),
         "stats.md": stats_page(),
         "statuses.md": statuses_page(),
+        "c.md": c_page(),
     }
     for name, text in pages.items():
         path = FOLDER / name
