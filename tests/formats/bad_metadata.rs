@@ -193,7 +193,8 @@ fn what_is_not_understood_is_named_before_any_data_is_read() {
         (
             false,
             "\"data_type\":\"uint16\"",
-            "\"data_type\":{\"name\":\"struct\",\"configuration\":{\"fields\":[[\"a\",\"string\"]]}}",
+            "\"data_type\":{\"name\":\"struct\",\"configuration\":{\"fields\":\
+             [[\"a\",\"string\"]]}}",
             "\"string\" is text",
         ),
         (false, "\"name\":\"regular\"", "\"name\":\"hexagonal\"", "hexagonal"),
