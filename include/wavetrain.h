@@ -505,7 +505,7 @@ typedef struct wavetrain_augment {
     uint64_t noise_key;
     const wavetrain_erase *erase; /* n_erase boxes, each erase_bytes after the one before */
     uint32_t n_erase;      /* up to 8 */
-    uint32_t erase_bytes;  /* sizeof(wavetrain_erase); 0 where there is none */
+    uint32_t erase_bytes;  /* sizeof(wavetrain_erase); 0 without a box */
     uint32_t pad_goes_through; /* 0 or 1 */
     uint32_t reserved;     /* 0 */
 } wavetrain_augment;
@@ -687,8 +687,8 @@ typedef struct wavetrain_column {
     uint32_t value_bytes;     /* bytes of the value of a row, 1 to 64; else 0 */
     const wavetrain_augment *augment; /* [count], each augment_bytes after the one before; NULL:
                                          elements are cast alone */
-    uint32_t augment_bytes;   /* sizeof(wavetrain_augment); 0 where there is none */
-    uint32_t affine_bytes;    /* sizeof(wavetrain_affine); 0 if there is none */
+    uint32_t augment_bytes;   /* sizeof(wavetrain_augment); 0 without one */
+    uint32_t affine_bytes;    /* sizeof(wavetrain_affine); 0 without one */
     const wavetrain_affine *affine; /* [count], each affine_bytes after the one before: where the
                                  places lie in the array. Mapped axes have begin 0 and the extent
                                  of the output. NULL: as begin, shape and step say */
@@ -1008,7 +1008,7 @@ typedef struct wavetrain_array_view {
     uint64_t shape[WAVETRAIN_RANK_MAX];
     uint64_t chunk_shape[WAVETRAIN_RANK_MAX]; /* where is_rectilinear, of the LARGEST chunk; so are
                                                * file_shape and chunk_bytes */
-    uint64_t file_shape[WAVETRAIN_RANK_MAX]; /* of a shard; of a chunk where there are none */
+    uint64_t file_shape[WAVETRAIN_RANK_MAX]; /* of a shard, or of a chunk without shards */
     uint32_t shard_levels;   /* 0: files are chunks, 1: shards of chunks, 2: shards of shards */
     uint32_t index_at_start; /* 1: the index of a shard file lies before its chunks */
     uint64_t chunk_bytes;                    /* of a decoded chunk */
@@ -1862,8 +1862,8 @@ wavetrain_status wavetrain_release(wavetrain_loader loader, wavetrain_batch batc
  * the tensor in a capsule named "dltensor_versioned".
  * OK. AGAIN: as many tensors of the field live as can: delete one; or the batch was exported to as
  * many different streams: use one of them. INVALID: batch is not held, there is no such field, or
- * stream is none of the loader's context. UNSUPPORTED: a stream on the host backend. CUDA: a driver
- * call failed, and the stream has ended. Does not wait. */
+ * stream is of another context than the loader's. UNSUPPORTED: a stream on the host backend. CUDA:
+ * a driver call failed, and the stream has ended. Does not wait. */
 wavetrain_status wavetrain_dlpack(wavetrain_loader loader, wavetrain_batch batch, uint32_t field,
                                   void *stream, struct DLManagedTensorVersioned **tensor);
 

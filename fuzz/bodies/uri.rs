@@ -65,10 +65,7 @@ fn obvious(uri: &str) -> Result<String, Status> {
         Some(at) if is_file && marks.contains(&uri.get(at..at + 7).unwrap_or("")) => {
             uri.split_at(at)
         }
-        _ if is_file => {
-            let mark = uri.rfind('?').filter(|at| uri[*at..].starts_with("?field="));
-            uri.split_at(mark.unwrap_or(uri.len()))
-        }
+        _ if is_file => uri.split_at(uri.rfind("?field=").unwrap_or(uri.len())),
         _ => (uri, ""),
     };
     let path = if is_file { unescaped(&file[5..])? } else { uri.to_owned() };

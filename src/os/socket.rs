@@ -198,7 +198,7 @@ pub fn accept(fd: i32) -> Result<i32, Errno> {
     checked(accepted.into()).map(|fd| fd as i32)
 }
 
-/// What the kernel knows about the other end, as `size_of::<T>()` bytes of integers.
+/// An option of a socket, such as its other end, as `size_of::<T>()` bytes of integers.
 fn option<T>(fd: i32, name: i32) -> Result<T, Errno> {
     let mut found = MaybeUninit::<T>::zeroed();
     let mut bytes = size_of::<T>() as libc::socklen_t;

@@ -19,10 +19,10 @@ pub fn flat_path(uri: &str) -> &str {
 /// What stands before the name of a field in the uri of an array of structured elements.
 pub const FIELD_MARK: &str = "?field=";
 
-/// The place where a uri ends and [`FIELD_MARK`] begins: a name of a field has no question mark.
+/// The last place of [`FIELD_MARK`] in a uri. A name of a field may have a question mark.
 pub fn field_place(uri: &str) -> Option<usize> {
     let is_mark = |place: &usize| uri.get(*place..).is_some_and(|end| end.starts_with(FIELD_MARK));
-    uri.rfind('?').filter(is_mark)
+    uri.rmatch_indices('?').map(|(place, _)| place).find(is_mark)
 }
 
 /// Splits a uri that names a field of structured elements: the uri of the array, and the name.
@@ -59,5 +59,20 @@ impl ArrayRecord {
             let extent = extents[axis].max(1);
             extent.checked_next_multiple_of(self.chunk_shape[axis]).unwrap_or(extents[axis])
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_begins_at_the_last_mark() {
+        assert_eq!(split_field("/a?field=b"), Some(("/a", "b")));
+        assert_eq!(split_field("/a/?field=what?"), Some(("/a", "what?")));
+        assert_eq!(split_field("/a?field=b?field=c"), Some(("/a?field=b", "c")));
+        for uri in ["/a?fields=b", "?field=b", "raw:/a?field=b", "hook:a?field=b", "/a"] {
+            assert_eq!((split_field(uri), array_path(uri)), (None, uri));
+        }
     }
 }

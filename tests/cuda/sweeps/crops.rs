@@ -51,7 +51,10 @@ fn boxes(uri: &str, image: &Image, dtype: Dtype, dice: &mut Dice) -> Vec<Job> {
     [&jobs[..], &jobs[..2]].concat()
 }
 
-/// Streams boxes as one of four loaders does, which `number` says.
+/// Kinds of loaders that stream boxes.
+const LOADERS: usize = 4;
+
+/// Streams boxes as one of [`LOADERS`] does, which `number` chooses.
 fn stream_one(
     platform: &dyn Platform,
     (uri, image): (&str, &Image),
@@ -72,7 +75,22 @@ fn boxes_of_every_shape_out_of_every_store_are_those_of_the_array() {
     let mut dice = Dice(0x0DD_B1A5_E5BA_D5EE);
     let has_some = |store: &&fixtures::Store| !store.image.pixels.is_empty();
     let stores = fixtures::all().iter().filter(has_some).enumerate();
-    for (number, store) in effort::half(stores, 1) {
+    for (number, store) in effort::half(stores, LOADERS) {
+        stream_one(&*platform, (&store.uri, &store.image), number, &mut dice);
+    }
+}
+
+#[test]
+fn fields_of_structured_elements_are_those_of_numpy_on_a_device() {
+    let Some(platform) = platform::take() else { return };
+    let mut dice = Dice(0x57AC_7000);
+    let is_number = |store: &fixtures::Store| {
+        [Dtype::F64, Dtype::I32, Dtype::U8, Dtype::U16, Dtype::F32].contains(&store.image.dtype)
+    };
+    let mut stores = fixtures::apart("structs");
+    stores.retain(is_number);
+    assert!(stores.len() > 15);
+    for (number, store) in stores.iter().enumerate() {
         stream_one(&*platform, (&store.uri, &store.image), number, &mut dice);
     }
 }
