@@ -605,6 +605,21 @@ typedef struct wavetrain_affine {
  * the last axes of the box are those of the field. An axis of the field that no axis of the box
  * becomes has the one place at[]. Boxes of a sample that cover the same place of a field are
  * WAVETRAIN_INVALID; places that no box covers hold pad_value of the field. */
+/* An axis of a box that reads elements one by one, in any order, repeats kept: place p of the axis
+ * has the element indices[p] of the array. Several lists of a box are their product, as numpy.ix_
+ * has it. Elements outside of the array are padding, as of other boxes.
+ *
+ * A run of neighbours, up or down, is planned as a box of its own, and a chunk is read and decoded
+ * once for all of them. For MEMORY, VALUE, read_into and boxes with a wavetrain_affine, lists are
+ * refused. */
+typedef struct wavetrain_index_list {
+    uint32_t axis;          /* of the box: its begin is 0, its end n_indices, its step 0 or 1 */
+    uint32_t reserved;      /* 0 */
+    const int64_t *indices; /* n_indices elements, at a multiple of 8; copied by push */
+    uint64_t n_indices;     /* at least 1; all of a sample together, of several lists of a box their
+                             * product, at most max_indices_per_sample */
+} wavetrain_index_list;
+
 typedef struct wavetrain_box {
     const char *uri;    /* path or file:// uri, with a files hook any uri; UTF-8, needs no NUL; a
                          * last '/' is dropped. A relative path is of the folder that was the
@@ -630,6 +645,9 @@ typedef struct wavetrain_box {
     const wavetrain_augment *augment; /* what is done to the elements; NULL: they are cast alone */
     const wavetrain_affine *affine;   /* where its places lie in the array; NULL: as begin, end and
                                          step say */
+    const wavetrain_index_list *lists; /* axes that are lists of indices; NULL: none is */
+    uint32_t n_lists;                  /* 0 to WAVETRAIN_RANK_MAX */
+    uint32_t list_bytes;               /* sizeof(wavetrain_index_list); 0 if lists is NULL */
 } wavetrain_box;
 
 /* A sample. Your memory; copied by push, which takes sizeof(wavetrain_sample) as an argument. */
@@ -1599,9 +1617,10 @@ typedef struct wavetrain_config {
     /* Places in the ring of events that wavetrain_trace copies, of 56 bytes; 0: no event is
      * kept. Up to 16,777,216. [0] */
     uint32_t trace_events;
-
-    /* For settings that are not built yet another value than the default is UNSUPPORTED by name. */
-    uint32_t max_indices_per_sample; /* Most indices in the lists of a sample. Not built yet. [0] */
+    /* Most indices in the lists of the boxes of a sample; of a box of several lists their
+     * product counts. Each is room for one more box. Above 0 the box of a sample may be a part
+     * of it, as with max_boxes_per_sample. Up to 65,536. [0] */
+    uint32_t max_indices_per_sample;
     /* 1: open is OUT_OF_MEMORY, before it touches a page, if the budget is more than the system
      * allots. That is the least of the rest of the cgroup's memory limit, MemAvailable +
      * SwapFree, the rest of CommitLimit if the system keeps to it, and the rest of RLIMIT_AS. 0:

@@ -371,6 +371,18 @@ struct affine : wavetrain_affine {
 };
 static_assert(sizeof(affine) == sizeof(wavetrain_affine), "it adds nothing to the C struct");
 
+/* An axis of a box that reads elements one by one. The indices are borrowed until push has taken
+ * the box. */
+struct index_list : wavetrain_index_list {
+    index_list(std::uint32_t of_axis, span<const std::int64_t> elements) noexcept
+        : wavetrain_index_list() {
+        axis = of_axis;
+        indices = elements.data();
+        n_indices = elements.size();
+    }
+};
+static_assert(sizeof(index_list) == sizeof(wavetrain_index_list), "it adds nothing to the struct");
+
 /* A box of an array. The uri is borrowed until push has taken the box. */
 struct box : wavetrain_box {
     box() noexcept : wavetrain_box() {}
@@ -438,6 +450,22 @@ struct box : wavetrain_box {
         return *this;
     }
     box &with(const wavetrain_affine &&) = delete;
+    /* Axes that are lists of indices: sets their begin and end as well. */
+    box &with(span<const index_list> of_axes) noexcept {
+        lists = of_axes.data();
+        n_lists = static_cast<std::uint32_t>(of_axes.size());
+        list_bytes = n_lists != 0 ? sizeof(wavetrain_index_list) : 0;
+        for (const index_list &list : of_axes) {
+            if (list.axis >= WAVETRAIN_RANK_MAX)
+                continue; /* push refuses it */
+            begin[list.axis] = 0;
+            end[list.axis] = static_cast<std::int64_t>(list.n_indices);
+        }
+        return *this;
+    }
+    template <std::size_t N> box &with(const index_list (&of_axes)[N]) noexcept {
+        return with(span<const index_list>(of_axes));
+    }
 
 private:
     template <class T> void copy(span<const T> from, T (&to)[WAVETRAIN_RANK_MAX]) noexcept {

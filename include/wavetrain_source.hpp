@@ -577,6 +577,7 @@ private:
     void put(wavetrain_box box, const wavetrain_tensor &from) noexcept;
     void put_box(const wavetrain_box &box) noexcept;
     bool copy(wavetrain_box &box, wavetrain_tensor &from) noexcept;
+    bool copy_lists(wavetrain_box &box) noexcept;
     unsigned char *take_copy(std::uint64_t bytes, std::uint32_t field) noexcept;
     given_sample &put_number(field_key to, source_parts::number given) noexcept;
 
@@ -749,6 +750,11 @@ private:
             for (std::uint32_t axis = 0; axis < rank && axis < WAVETRAIN_RANK_MAX; axis++)
                 bytes = product(bytes, shape[axis]);
             made.copy_bytes = source_parts::sum(made.copy_bytes, aligned(bytes));
+        }
+        if (settings.copy_bytes == 0 && of.max_indices_per_sample != 0) {
+            const std::uint64_t list = sizeof(wavetrain_index_list) + 2 * sizeof(std::int64_t);
+            const std::uint64_t most = std::uint64_t(of.max_indices_per_sample) + made.boxes;
+            made.copy_bytes = source_parts::sum(made.copy_bytes, aligned(product(most, list)));
         }
         return made;
     }
@@ -1496,6 +1502,32 @@ inline bool given_sample::copy(wavetrain_box &box, wavetrain_tensor &from) noexc
     return true;
 }
 
+/* Copies the index lists of a box; false where they do not fit, which is noted. Lists that push
+ * refuses are left to push. */
+inline bool given_sample::copy_lists(wavetrain_box &box) noexcept {
+    if (box.lists == nullptr || box.n_lists > WAVETRAIN_RANK_MAX ||
+        box.list_bytes != sizeof(wavetrain_index_list))
+        return true;
+    unsigned char *const to = take_copy(box.n_lists * sizeof(wavetrain_index_list), box.field);
+    if (to == nullptr)
+        return false;
+    std::memcpy(to, box.lists, box.n_lists * sizeof(wavetrain_index_list));
+    wavetrain_index_list *const made = reinterpret_cast<wavetrain_index_list *>(to);
+    for (std::uint32_t number = 0; number < box.n_lists; number++) {
+        if (made[number].indices == nullptr)
+            continue;
+        const std::uint64_t bytes =
+            source_parts::product(made[number].n_indices, sizeof(std::int64_t));
+        unsigned char *const indices = take_copy(bytes, box.field);
+        if (indices == nullptr)
+            return false;
+        std::memcpy(indices, made[number].indices, bytes);
+        made[number].indices = reinterpret_cast<const std::int64_t *>(indices);
+    }
+    box.lists = made;
+    return true;
+}
+
 /* A box of memory. */
 inline void given_sample::put(wavetrain_box box, const wavetrain_tensor &from) noexcept {
     if (count_ < core_->boxes_) {
@@ -1537,6 +1569,8 @@ inline given_sample &given_sample::add(const wavetrain_box &given) noexcept {
                 return *this;
             std::memcpy(uri, given.uri, given.uri_bytes);
             made.uri = reinterpret_cast<const char *>(uri);
+            if (!copy_lists(made))
+                return *this;
         }
         put_box(made);
     } else if (given.tensor == nullptr) {

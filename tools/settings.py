@@ -36,7 +36,7 @@ TYPES = {
 
 ROW = re.compile(
     r"(?P<name>\w+): (?P<type>\[.*?\]|[^=]+?) = (?P<default>.+?)"
-    r"(?:, \[(?P<least>[^,\]]+), (?P<most>[^\]]+)\])?(?P<hook>, Hook)?(?:, \{unbuilt\})?"
+    r"(?:, \[(?P<least>[^,\]]+), (?P<most>[^\]]+)\])?(?P<hook>, Hook)?"
     r"(?:\s+=> (?P<flag>\w+) .*)?",
     re.S,
 )

@@ -312,6 +312,8 @@ class Config:
             dtype_bytes, pad_mode and pad_value.
         max_boxes_per_sample: up to 255; 0: one for each field. Set it where boxes are a part of
             sample_shape, also where there are no fields.
+        max_indices_per_sample: of the axes of boxes that are arrays of indices; of several such
+            axes of a box their product. 0: such boxes are refused.
         drop_last: flush discards a batch that is not full.
         digest: each sample gets a digest of its bytes: Batch.digests.
         augment: boxes may have an Augment and an Affine, for which push keeps memory.
@@ -437,6 +439,7 @@ class Config:
     fields: Sequence[Field] = ()
     max_boxes_per_sample: int = number("max_boxes_per_sample")
     max_npy_files: int = number("max_npy_files")
+    max_indices_per_sample: int = number("max_indices_per_sample")
     source: Any = None
     digest: bool = False
     augment: bool = False

@@ -373,6 +373,20 @@ class Affine(Structure):
     ]
 
 
+class IndexList(Structure):
+    axis: int
+    reserved: int
+    indices: int | None
+    n_indices: int
+
+    _fields_ = [
+        ("axis", c_uint32),
+        ("reserved", c_uint32),
+        ("indices", c_void_p),
+        ("n_indices", c_uint64),
+    ]
+
+
 class Box(Structure):
     uri: bytes | None
     uri_bytes: int
@@ -388,6 +402,9 @@ class Box(Structure):
     tensor: int | None
     augment: int | None
     affine: int | None
+    lists: int | None
+    n_lists: int
+    list_bytes: int
 
     _fields_ = [
         ("uri", c_char_p),
@@ -404,6 +421,9 @@ class Box(Structure):
         ("tensor", c_void_p),
         ("augment", c_void_p),
         ("affine", c_void_p),
+        ("lists", c_void_p),
+        ("n_lists", c_uint32),
+        ("list_bytes", c_uint32),
     ]
 
 

@@ -40,7 +40,15 @@ from wavetrain._sample import Box, Served, root_of, uri_of
 from wavetrain._stats import Stats, read_stats
 from wavetrain._stores import files_for, needs_files, store, uris_of
 from wavetrain._table import Fields
-from wavetrain._window import BOX_BYTES, FORMATS, PLACED, PLACED_AT, ZEROS
+from wavetrain._window import (
+    BOX_BYTES,
+    FORMATS,
+    LIST_BYTES,
+    PLACED,
+    PLACED_AT,
+    ZEROS,
+    native_lists,
+)
 from wavetrain._words import READ, refusal
 
 BYTES = {Dtype.BF16: 2, Dtype.BOOL: 1, Dtype.RAW: 1} | {
@@ -292,8 +300,11 @@ class Reader(Owned):
         address, size = ctypes.addressof(text), len(text) - 1
         FORMATS[rank].pack_into(native, 0, address, size, rank, 0, *begins, *ends)
         steps = box.step or ZEROS[:rank]
-        PLACED[rank][0].pack_into(native, PLACED_AT, field, 0, *steps, b"", 0, 0, 0)
-        return native, text
+        lists = native_lists(box.lists) if box.lists else None
+        at = 0 if lists is None else ctypes.addressof(lists[0])
+        counts = (len(box.lists), LIST_BYTES if lists else 0)
+        PLACED[rank][0].pack_into(native, PLACED_AT, field, 0, *steps, b"", 0, 0, 0, at, *counts)
+        return native, (text, lists)
 
     def refit(self, *uris: Any) -> None:
         """Opens a larger one in its place, whose caps suffice for these arrays as well. Reads that

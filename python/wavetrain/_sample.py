@@ -58,6 +58,10 @@ class Box:
             how many voxels they are to have: see `Image.box`. The store is looked at, each time;
             `wavetrain.image(uri)` makes any number of boxes from one look.
 
+    An axis that is a 1-d array of integers, of numpy or torch, is read index by index, in their
+    order, repeats kept. Several such axes are their product, as numpy.ix_ has it. They need
+    Config.max_indices_per_sample. `lists` has these axes, and aabb how many indices they have.
+
     An axis that is a slice with a step is read as numpy reads it, and open ends are those of a
     zarr.Array. Numbers below 0 are outside of the array, as everywhere here, not near its end.
 
@@ -81,11 +85,12 @@ class Box:
     array: Fed | Number | None = None  # in the place of the uri, which is "" then
     augment: Augment | None = None
     affine: Affine | None = None
+    lists: tuple[tuple[int, tuple[int, ...]], ...] = ()  # of the axes that are indices
 
     def __init__(
         self,
         uri: Any = None,
-        aabb: Iterable[slice[Any, Any, Any] | tuple[int, int]] | None = None,
+        aabb: Iterable[slice[Any, Any, Any] | tuple[int, int] | Any] | None = None,
         field: str | int = 0,
         *more: NoReturn,
         at: Iterable[int] = EMPTY,
@@ -96,6 +101,7 @@ class Box:
         affine: Affine | None = None,
         units: Any = None,
         shape: Any = None,
+        lists: Iterable[tuple[int, Iterable[int]]] = EMPTY,
         **others: NoReturn,
     ) -> None:
         if more or others:
@@ -120,7 +126,12 @@ class Box:
             if made is not None:
                 aabb = region(aabb, made.shape)
 
+        found: dict[int, tuple[int, ...]] = {}
+
         def walk(axis: int, given: Any) -> tuple[int, int, int]:
+            if is_indices(given):
+                found[axis] = indices_of(f"aabb axis {axis}", given)
+                return 0, len(found[axis]), 1
             return walk_of(axis, given, ends[axis] if axis < len(ends) else None)
 
         walks = _border.axes("aabb", aabb, 0, walk)
@@ -140,6 +151,8 @@ class Box:
             keep(self, "augment", check(augment))
         if affine is not None:
             keep(self, "affine", check_affine(affine))
+        if found or lists is not EMPTY:
+            keep(self, "lists", lists_of(found, lists, self.aabb))
 
     @staticmethod
     def only(uri: Any, array: Any) -> Any:
@@ -163,7 +176,7 @@ class Sample:
     axis of `aabb` is a slice or a pair (start, stop), as numpy.s_[..] makes them; the stored form
     is always pairs. The batch and errors have `tag`, too. `boxes`, in the place of uri and aabb,
     are `Box`es, each for a field and place of its own. Places that none of them covers hold the
-    pad_value of their field.
+    pad_value of their field. An axis that is an array of integers makes it a sample of one Box.
 
     >>> a = Sample(uri="cell.zarr", aabb=[(0, 64), (0, 256), (0, 256)])
     >>> b = Sample(uri="cell.zarr", aabb=[slice(0, 64), slice(0, 256), slice(None, 256)])
@@ -220,7 +233,14 @@ class Sample:
             keep(self, "uri", uri_of(uri))
             if is_stored(uri):
                 aabb = ended(aabb, getattr(uri, "shape", ()))  # of a group: the library reports it
-            keep(self, "aabb", _border.axes("aabb", aabb, 0, interval))
+            try:
+                keep(self, "aabb", _border.axes("aabb", aabb, 0, interval))
+            except HasIndices:
+                if not isinstance(aabb, (tuple, list)):
+                    raise
+                keep(self, "boxes", (Box(uri, cast("list[Any]", aabb)),))
+                keep(self, "uri", "")
+                keep(self, "aabb", ())
         keep(self, "tag", _border.whole("tag", tag, 0, U64_MAX))
 
     def __repr__(self) -> str:
@@ -385,7 +405,8 @@ def interval(axis: int, given: Any) -> tuple[int, int]:
         start, stop = pair
     else:
         kind = type(pair).__name__
-        raise TypeError(f"aabb axis {axis}: expected slice or (start, stop) tuple; got {kind}")
+        text = f"aabb axis {axis}: expected slice or (start, stop) tuple; got {kind}"
+        raise HasIndices(text) if is_indices(pair) else TypeError(text)
     # Most are plain: the words for the others cost more than all else here.
     if type(start) is type(stop) is int and I64_MIN <= start <= I64_MAX >= stop >= I64_MIN:
         return start, stop
@@ -393,6 +414,40 @@ def interval(axis: int, given: Any) -> tuple[int, int]:
         _border.whole(f"aabb axis {axis} start", start, I64_MIN, I64_MAX),
         _border.whole(f"aabb axis {axis} stop", stop, I64_MIN, I64_MAX),
     )
+
+
+class HasIndices(TypeError):
+    """An axis is an array of integers, which a Box takes alone."""
+
+
+def is_indices(given: Any) -> bool:
+    """Whether it is an array with an axis, of numpy, torch or the like."""
+    return getattr(given, "ndim", 0) > 0 and hasattr(given, "dtype") and hasattr(given, "tolist")
+
+
+def indices_of(name: str, given: Any) -> tuple[int, ...]:
+    """The elements that a list of them names."""
+    if getattr(given, "ndim", 1) != 1:
+        raise ValueError(f"{name}: an array of indices has one axis (got {short(given)})")
+    found: list[Any] = given.tolist() if is_indices(given) else [*given]
+    if bool in {type(index) for index in found}:
+        raise TypeError(f"{name}: a mask is not a list of indices: give numpy.flatnonzero(mask)")
+    if not found:
+        raise ValueError(f"{name}: an array of indices has one at least")
+    return tuple([_border.whole(f"{name}, an index", each, I64_MIN, I64_MAX) for each in found])
+
+
+def lists_of(
+    found: dict[int, tuple[int, ...]], given: Any, aabb: tuple[tuple[int, int], ...]
+) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """The lists of a box: of its arrays, or as they were given."""
+    lists = dict(found)
+    for axis, indices in given:
+        number = _border.whole("lists: an axis", axis, 0, len(aabb) - 1)
+        made = indices_of(f"lists, axis {number}", indices)
+        if lists.setdefault(number, made) != made or aabb[number] != (0, len(made)):
+            raise ValueError(f"lists: axis {number} has {len(made)} indices, aabb {aabb[number]}")
+    return tuple(sorted(lists.items()))
 
 
 class Served(str):

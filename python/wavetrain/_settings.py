@@ -52,7 +52,7 @@ LIMITS = {
     "n_readers": (8, 0, 1024),
     "lent_slots": (0, 0, 64),
     "trace_events": (0, 0, 16777216),
-    "max_indices_per_sample": (0, 0, 4294967295),
+    "max_indices_per_sample": (0, 0, 65536),
     "check_memory": (1, 0, 1),
     "on_consumer_lost": (0, 0, 1),
     "share_consumers": (0, 0, 64),

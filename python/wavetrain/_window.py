@@ -40,9 +40,9 @@ def box_format(rank: int) -> str:
 
 
 def placed_format(rank: int, field_rank: int) -> str:
-    """The rest of a box with a place: field, at, step, axes, tensor, augment, affine."""
+    """The rest of a box with a place: field, at, step, axes, tensor, augment, affine, lists."""
     blank, field_blank = ((_native.RANK_MAX - each) * 8 for each in (rank, field_rank))
-    return f"=II{field_rank}Q{field_blank}x{rank}q{blank}x{_native.RANK_MAX}sQQQ"
+    return f"=II{field_rank}Q{field_blank}x{rank}q{blank}x{_native.RANK_MAX}sQQQQII"
 
 
 def tensor_format(rank: int) -> str:
@@ -58,8 +58,20 @@ PLACED_AT = FORMATS[0].size
 TENSORS = [struct.Struct(tensor_format(rank)) for rank in RANKS]
 TENSOR_BYTES = ctypes.sizeof(_native.Tensor)
 FEED_BYTES = TENSOR_BYTES + VALUE_BYTES  # of a box: its tensor, and after it its value
+LIST_BYTES = ctypes.sizeof(_native.IndexList)
 VALUE = struct.Struct(f"={VALUE_BYTES}s")
 ZEROS = (0,) * _native.RANK_MAX
+
+
+def native_lists(lists: tuple[tuple[int, tuple[int, ...]], ...]) -> tuple[Any, list[Any]]:
+    """The structs of index lists, and the indices that they point to."""
+    made = (_native.IndexList * len(lists))()
+    indices: list[Any] = []
+    for one, (axis, elements) in zip(made, lists):
+        indices.append((ctypes.c_int64 * len(elements))(*elements))
+        one.axis, one.n_indices = axis, len(elements)
+        one.indices = ctypes.addressof(indices[-1])
+    return made, indices
 
 
 class Taken(NamedTuple):
@@ -249,6 +261,7 @@ class Window:
             axes = native_axes(box.axes, field_rank)
         augment = None if box.augment is None else box.augment.native()
         affine = None if box.affine is None else box.affine.native(rank)
+        lists = native_lists(box.lists) if box.lists else None
         FORMATS[rank].pack_into(self.pool, box_at, address, size, rank, kind, *begins, *ends)
         PLACED[rank][field_rank].pack_into(
             self.pool,
@@ -261,8 +274,11 @@ class Window:
             tensor,
             0 if augment is None else ctypes.addressof(augment[0]),
             0 if affine is None else ctypes.addressof(affine),
+            0 if lists is None else ctypes.addressof(lists[0]),
+            len(box.lists),
+            LIST_BYTES if box.lists else 0,
         )
-        return fed, None if augment is affine is None else (augment, affine)
+        return fed, None if augment is affine is lists is None else (augment, affine, lists)
 
     def fed_of(self, array: Fed | Number, field: int) -> Fed:
         if isinstance(array, Fed):

@@ -296,8 +296,26 @@ c_structs! {
         tensor: *const Tensor,
         /// What becomes of the elements on their way into the field; NULL: they are cast.
         augment: *const Augment,
-        /// Not built yet: NULL.
+        /// Where its places lie in the array; NULL: as begin, end and step say.
         affine: *const Affine,
+        /// `n_lists` index lists, `list_bytes` apart; NULL if it has 0.
+        lists: *const IndexList,
+        /// How many.
+        n_lists: u32,
+        /// Size of each.
+        list_bytes: u32,
+    }
+
+    /// An axis of a box that is a list of indices: `wavetrain_index_list`.
+    struct IndexList {
+        /// Axis of the box.
+        axis: u32,
+        /// Always 0.
+        reserved: u32,
+        /// `n_indices` elements of the array along the axis.
+        indices: *const i64,
+        /// How many, at least 1.
+        n_indices: u64,
     }
 
     /// Arithmetic on the elements of a box: `wavetrain_augment`.

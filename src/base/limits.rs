@@ -95,6 +95,10 @@ pub const FIELDS_MAX: u32 = 8;
 /// Most boxes in a sample: a mosaic of 8 by 8 for each of the fields.
 pub const BOXES_MAX: u32 = 255;
 
+/// Most indices in the lists of a sample, each of which may be a box: as many as a slot of a batch
+/// of a few samples still counts.
+pub const INDICES_MAX: u32 = 1 << 16;
+
 /// Tensors of each field of a batch that may live at a time: views of a framework or two on each of
 /// a few streams. Their records are taken at open.
 pub const TENSORS_PER_SLOT: u32 = 8;

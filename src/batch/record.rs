@@ -105,8 +105,10 @@ impl SlotCounts {
 /// The rows that a sample has.
 #[derive(Clone, Copy, Debug)]
 pub struct PerSample {
-    /// Boxes.
+    /// Boxes, one for each run of index lists among them.
     pub boxes: u32,
+    /// Those that are for index lists.
+    pub listed: u32,
     /// Extents that they cover, of all fields.
     pub filled_shape: u32,
     /// Boxes may be fed.
@@ -120,6 +122,11 @@ pub struct PerSample {
 }
 
 impl PerSample {
+    /// Most boxes that a caller gives.
+    pub fn given(&self) -> u32 {
+        self.boxes - self.listed
+    }
+
     /// What push keeps of boxes besides what they read: whether they may be fed, and the words of
     /// what is done to the elements of each.
     pub fn keeps(&self) -> (bool, u32) {

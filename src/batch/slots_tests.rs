@@ -24,6 +24,7 @@ fn slots_of(count: u32) -> Slots {
 fn slots_with(count: u32, early: u32) -> Slots {
     let mut carver = Carver::leaked(1 << 15);
     let per_sample = PerSample {
+        listed: 0,
         boxes: 1,
         filled_shape: 1,
         takes_fed: false,
@@ -281,6 +282,7 @@ fn reset_forgets_the_pieces_that_nobody_has() {
 fn the_rows_of_slots_share_no_byte() {
     // An odd number of samples: status codes end within a word.
     let per_sample = PerSample {
+        listed: 0,
         boxes: 1,
         filled_shape: 2,
         takes_fed: false,

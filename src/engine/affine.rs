@@ -16,7 +16,7 @@ impl Engine {
     /// Checks the map of a box, if it has one.
     pub(super) fn check_affine(
         &self,
-        request: &Request,
+        request: &Request<'_>,
         field: &Field,
         why: &mut Why,
     ) -> Result<(), Status> {
@@ -50,7 +50,7 @@ impl Engine {
     }
 }
 
-fn check_level(affine: &Affine, request: &Request, why: &mut Why) -> Result<(), Status> {
+fn check_level(affine: &Affine, request: &Request<'_>, why: &mut Why) -> Result<(), Status> {
     let level = affine.level;
     if level < -1 {
         return Err(fail!(why, Invalid, "affine: level = {level}: must be -1 or a level"));
@@ -63,7 +63,11 @@ fn check_level(affine: &Affine, request: &Request, why: &mut Why) -> Result<(), 
 }
 
 /// Places along each axis of the map.
-fn mapped_places(affine: &Affine, request: &Request, why: &mut Why) -> Result<[u64; AXES], Status> {
+fn mapped_places(
+    affine: &Affine,
+    request: &Request<'_>,
+    why: &mut Why,
+) -> Result<[u64; AXES], Status> {
     let rank = affine.rank as usize;
     if rank == 0 || rank > AXES {
         return Err(fail!(why, Invalid, "affine: rank = {rank}: must be 1 to {AXES}"));

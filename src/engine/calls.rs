@@ -81,10 +81,10 @@ impl BatchView {
 impl Engine {
     /// Takes `count` samples in order until the lookahead is full; how many. If `fill` refuses one,
     /// its error is returned; it is then not taken, nor any after it.
-    pub fn push(
+    pub fn push<'a>(
         &self,
         count: usize,
-        mut fill: impl Fill,
+        mut fill: impl Fill<'a>,
         timeout_ns: u64,
     ) -> (usize, Result<(), Failure>) {
         if self.is_consumer() {
@@ -149,7 +149,7 @@ impl Engine {
         state.queue.next_batch(self.shared.settings.config.samples_per_batch).is_none()
     }
 
-    fn uris_full(&self, state: &State, request: &Request) -> Failure {
+    fn uris_full(&self, state: &State, request: &Request<'_>) -> Failure {
         let mut why = Why::new();
         let status = fail!(
             why,

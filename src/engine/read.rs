@@ -42,7 +42,7 @@ impl Engine {
     /// what the config says.
     pub fn read_into(
         &self,
-        request: &mut Request,
+        request: &mut Request<'_>,
         memory: &CallerMemory<'_>,
         timeout_ns: u64,
     ) -> Result<(), Failure> {
@@ -89,7 +89,7 @@ impl Engine {
     /// reads; the lowest place, and the places.
     fn check_read(
         &self,
-        request: &mut Request,
+        request: &mut Request<'_>,
         memory: &CallerMemory<'_>,
         why: &mut Why,
     ) -> Result<(usize, CallerPlaces), Status> {
@@ -104,6 +104,10 @@ impl Engine {
         if request.fed.is_fed() || is_set {
             let text = "at, axes and tensor of the box must be 0: the target has the place";
             return Err(fail!(why, Invalid, "{text}"));
+        }
+        if !request.lists.is_empty() {
+            let text = "boxes of batches alone have them: read each run, or push a sample";
+            return Err(fail!(why, Unsupported, "index lists: {text}"));
         }
         if !request.augment.words().is_empty() {
             let member = if request.augment.view().is_some() { "augment" } else { "affine" };
@@ -166,7 +170,7 @@ impl Engine {
         state: &mut State,
         (slot, _): Reader,
         (address, target): (usize, &CallerPlaces),
-        request: &Request,
+        request: &Request<'_>,
     ) {
         let Some(number) = self.shared.reader(slot) else { unreachable!("it is a reader's slot") };
         state.readers.targets.write(number as usize, *target);

@@ -12,6 +12,7 @@ use crate::base::text::{List, Uri};
 use crate::cuda::DeviceEngine;
 use crate::engine::Engine;
 use crate::engine::axes::{axes_as_given, axes_in_order};
+use crate::engine::lists::{self, Lists};
 use crate::fail;
 use crate::intake::draft::{Cover, Draft};
 use crate::intake::queue::{Full, NewBox};
@@ -50,8 +51,8 @@ impl Name {
 /// The places along each axis of a box.
 pub(super) type Walks = ArrayVec<AxisWalk, RANK_MAX>;
 
-/// One box of a sample as push takes it.
-pub struct Request {
+/// One box of a sample as push takes it, whose lists the caller keeps during the call.
+pub struct Request<'a> {
     names: [Name; NAMES],
     /// The one of the box; not looked at if the box reads memory.
     name: usize,
@@ -79,19 +80,21 @@ pub struct Request {
     pub tag: u64,
     /// The range that a checked box reads, and the places of its field that get it.
     pub shape: BoxShape,
+    /// Its index lists.
+    pub lists: Lists<'a>,
     /// What is done to its elements.
     pub augment: AugmentWords,
 }
 
 /// Writes box number n of sample number m, and what the sample says of itself; or says what is
 /// wrong with it.
-pub trait Fill: FnMut(usize, u32, &mut Request) -> Result<(), Failure> {}
+pub trait Fill<'a>: FnMut(usize, u32, &mut Request<'a>) -> Result<(), Failure> {}
 
-impl<F: FnMut(usize, u32, &mut Request) -> Result<(), Failure>> Fill for F {}
+impl<'a, F: FnMut(usize, u32, &mut Request<'a>) -> Result<(), Failure>> Fill<'a> for F {}
 
-impl Request {
+impl<'a> Request<'a> {
     /// A request to be filled. No constant, which would be copied with all bytes of its names.
-    pub fn empty() -> Request {
+    pub fn empty() -> Request<'a> {
         Request {
             names: [Name::new(), Name::new(), Name::new()],
             name: 0,
@@ -107,6 +110,7 @@ impl Request {
             boxes: 1,
             tag: 0,
             shape: BoxShape::EMPTY,
+            lists: Lists::new(),
             augment: AugmentWords::default(),
         }
     }
@@ -163,7 +167,7 @@ impl Request {
         let (Name { uri, hash, .. }, fed) = (&self.names[self.name], &self.fed);
         let (rank, field, shape) = (self.rank, self.field, &self.shape);
         let augment = self.augment.words();
-        NewBox { uri: uri.as_bytes(), hash: *hash, fed, rank, field, shape, augment }
+        NewBox { uri: uri.as_bytes(), hash: *hash, fed, rank, field, shape, augment, runs: 1 }
     }
 }
 
@@ -184,7 +188,8 @@ impl Drafts {
         let per_sample = &settings.per_sample;
         let count = if per_sample.boxes > 1 { DRAFTS } else { 0 };
         let drafts = carver.slice_from(Item::SampleQueue, count, |carver| {
-            Mutex::new(Draft::carve(carver, per_sample.boxes, per_sample.keeps()))
+            let counts = (per_sample.boxes, per_sample.given());
+            Mutex::new(Draft::carve(carver, counts, per_sample.keeps()))
         });
         Drafts { drafts, taken: AtomicU32::new(0) }
     }
@@ -204,14 +209,14 @@ pub type Drafted<'e> = Option<Guard<'e, Draft>>;
 
 impl Engine {
     /// Reads all boxes of a sample and checks each. `request` is the last one.
-    pub(super) fn check_sample(
+    pub(super) fn check_sample<'a>(
         &self,
         sample: usize,
-        fill: &mut impl Fill,
-        request: &mut Request,
+        fill: &mut impl Fill<'a>,
+        request: &mut Request<'a>,
     ) -> Result<Drafted<'_>, Failure> {
         fill(sample, 0, request)?;
-        let (boxes, most) = (request.boxes, self.shared.settings.per_sample.boxes);
+        let (boxes, most) = (request.boxes, self.shared.settings.per_sample.given());
         if boxes == 0 || boxes > most {
             let mut why = Why::new();
             let text = "raise max_boxes_per_sample";
@@ -220,16 +225,19 @@ impl Engine {
             return Err(request.failure(status, &why));
         }
         self.check_box(0, request)?;
-        if boxes == 1 { Ok(None) } else { self.draft_sample(sample, fill, request).map(Some) }
+        if boxes == 1 && request.lists.is_empty() {
+            return Ok(None);
+        }
+        self.draft_sample(sample, fill, request).map(Some)
     }
 
     /// The same of several boxes, the first of which is in the request.
     #[inline(never)] // samples of one box pass by as fast as they can
-    fn draft_sample(
+    fn draft_sample<'a>(
         &self,
         sample: usize,
-        fill: &mut impl Fill,
-        request: &mut Request,
+        fill: &mut impl Fill<'a>,
+        request: &mut Request<'a>,
     ) -> Result<Guard<'_, Draft>, Failure> {
         let boxes = request.boxes;
         // A call that came after close must not touch the drafts, whose pages may be given back.
@@ -237,11 +245,12 @@ impl Engine {
             return Err(Failure::shutdown());
         }
         let mut draft = self.drafts.take();
-        draft.add(&request.to_queue(), self.cover_of(request));
+        let mut listed = 0;
+        self.draft_box(&mut draft, (0, &mut listed), request)?;
         for number in 1..boxes {
             fill(sample, number, request)?;
             self.check_box(number, request)?;
-            draft.add(&request.to_queue(), self.cover_of(request));
+            self.draft_box(&mut draft, (number, &mut listed), request)?;
         }
         let Some((first, second)) = draft.overlap() else { return Ok(draft) };
         let (mut why, field) = (Why::new(), self.shared.field(draft.field(second)));
@@ -252,7 +261,7 @@ impl Engine {
     /// Adds a sample to the queue that was checked.
     pub(super) fn add_sample(
         state: &mut State,
-        request: &Request,
+        request: &Request<'_>,
         drafted: &Drafted<'_>,
     ) -> Result<(), Full> {
         let added = match drafted {
@@ -267,14 +276,14 @@ impl Engine {
     }
 
     /// The places that a box goes to that was checked.
-    fn cover_of(&self, request: &Request) -> Cover {
+    pub(super) fn cover_of(&self, request: &Request<'_>) -> Cover {
         let field = self.shared.field(request.field);
         let (low, high) = field.covered_by(&request.shape);
         Cover { field: request.field, axes: field.extents().len(), low, high }
     }
 
     /// Whether the box has places in its field: notes what it reads, and which places.
-    fn check_box(&self, number: u32, request: &mut Request) -> Result<(), Failure> {
+    fn check_box(&self, number: u32, request: &mut Request<'_>) -> Result<(), Failure> {
         let mut why = Why::new();
         let checked = self.shape_box(request, &mut why);
         checked.map_err(|status| request.box_failure(number, status, &mut why))
@@ -290,7 +299,7 @@ impl Engine {
     }
 
     /// Makes the uri of a box the one that its array is cached by.
-    pub(super) fn fix_name(&self, request: &mut Request, why: &mut Why) -> Result<(), Status> {
+    pub(super) fn fix_name(&self, request: &mut Request<'_>, why: &mut Why) -> Result<(), Status> {
         let name = &mut request.names[request.name];
         if !request.fed.is_fed() && !name.is_fixed {
             self.fix_uri(&mut name.uri, why)?;
@@ -300,7 +309,7 @@ impl Engine {
     }
 
     /// The field that a box goes to.
-    pub(super) fn field_of(&self, request: &Request, why: &mut Why) -> Result<&Field, Status> {
+    pub(super) fn field_of(&self, request: &Request<'_>, why: &mut Why) -> Result<&Field, Status> {
         let (fields, number) = (&self.shared.settings.fields, request.field);
         let count = fields.len();
         fields.get(number as usize).ok_or_else(|| {
@@ -308,9 +317,14 @@ impl Engine {
         })
     }
 
-    fn shape_box(&self, request: &mut Request, why: &mut Why) -> Result<(), Status> {
+    fn shape_box(&self, request: &mut Request<'_>, why: &mut Why) -> Result<(), Status> {
         self.fix_name(request, why)?;
         let field = self.field_of(request, why)?;
+        if !request.lists.is_empty() {
+            // Without room for any there are no drafts.
+            lists::check(request, why)?;
+            self.check_listed(lists::count(&request.lists), why)?;
+        }
         let walks = request.walks(why)?;
         self.place(request, field, &walks, why)?;
         self.check_augment(&request.augment, field, why)?;
@@ -320,9 +334,9 @@ impl Engine {
 
     /// Whether what is fed can be had as the field wants it: nothing is read for that. Voxels that
     /// find no room are for pop, as those of an array of a store.
-    fn check_fed(&self, request: &Request, why: &mut Why) -> Result<(), Status> {
+    fn check_fed(&self, request: &Request<'_>, why: &mut Why) -> Result<(), Status> {
         let (shared, fed) = (&self.shared, &request.fed);
-        if !shared.settings.takes_parts {
+        if !shared.settings.per_sample.takes_fed {
             let text = "a box of memory or a value needs fields, or max_boxes_per_sample >= 1";
             return Err(fail!(why, Invalid, "{text}: set one of them"));
         }
@@ -346,7 +360,7 @@ impl Engine {
     /// Notes the places that the walks along the axes of a box go to.
     fn place(
         &self,
-        request: &mut Request,
+        request: &mut Request<'_>,
         field: &Field,
         walks: &[AxisWalk],
         why: &mut Why,

@@ -13,6 +13,7 @@ const FIELDS: [u64; 4] = [3, 2 * PIECE_BYTES + 100, PIECE_BYTES, PIECE_BYTES + 1
 
 fn rows(samples: u32, fields: u32) -> SlotRows {
     let per_sample = PerSample {
+        listed: 0,
         boxes: 1,
         filled_shape: 1,
         takes_fed: false,

@@ -48,6 +48,7 @@ struct DraftBox {
     rank: u32,
     field: u32,
     augment_words: u32,
+    runs: u32,
     shape: BoxShape,
 }
 
@@ -55,6 +56,7 @@ struct DraftBox {
 #[derive(Debug)]
 pub struct Draft {
     boxes: &'static mut [DraftBox],
+    /// By box of the caller's.
     covers: &'static mut [Cover],
     /// The fed array of each box; none if nothing may be fed.
     fed: &'static mut [Fed],
@@ -65,42 +67,47 @@ pub struct Draft {
     order: &'static mut [u32],
     bytes: &'static mut [u8],
     count: usize,
+    /// Boxes of the caller's that they are.
+    given: usize,
     used: usize,
 }
 
 impl Draft {
-    /// Room for a sample of `boxes` boxes.
+    /// Room for a sample of `boxes` boxes, of which `uris` may each have a uri of its own.
     #[inline(never)] // as Carver::place
     pub fn carve(
         carver: &mut Carver,
-        boxes: u32,
+        (boxes, uris): (u32, u32),
         (takes_fed, augment_words): (bool, u32),
     ) -> Draft {
         let (name, count) = (Item::SampleQueue, u64::from(boxes));
         let shape = BoxShape::EMPTY;
         let (start, bytes, rank, field) = (0, 0, 0, 0);
-        let empty = DraftBox { hash: 0, start, bytes, rank, field, augment_words: 0, shape };
+        let empty =
+            DraftBox { hash: 0, start, bytes, rank, field, augment_words: 0, runs: 1, shape };
         Draft {
             boxes: carver.slice(name, count, &empty),
-            covers: carver.slice(name, count, &Cover::EMPTY),
+            covers: carver.slice(name, u64::from(uris), &Cover::EMPTY),
             fed: carver.slice(name, if takes_fed { count } else { 0 }, &Fed::NOTHING),
             augment: carver.slice(Item::Augmentation, count * u64::from(augment_words), &0),
             augment_words: augment_words as usize,
-            order: carver.slice(name, count, &0),
-            bytes: carver.slice(Item::Uris, count * URI_BYTES_MAX as u64, &0),
+            order: carver.slice(name, u64::from(uris), &0),
+            bytes: carver.slice(Item::Uris, u64::from(uris) * URI_BYTES_MAX as u64, &0),
             count: 0,
+            given: 0,
             used: 0,
         }
     }
 
     /// Forgets its boxes.
     pub fn clear(&mut self) {
-        (self.count, self.used) = (0, 0);
+        (self.count, self.given, self.used) = (0, 0, 0);
     }
 
-    /// Copies a box in. Equal neighbours share their uri.
+    /// Copies a box in. Equal neighbours share their uri. `cover`: of the whole box of the caller,
+    /// which the first of its runs notes.
     pub fn add(&mut self, new: &NewBox<'_>, cover: Cover) {
-        let NewBox { uri, hash, fed, rank, field, shape, augment } = *new;
+        let NewBox { uri, hash, fed, rank, field, shape, augment, runs } = *new;
         let uri = if fed.is_fed() { &[] } else { uri };
         let before = self.count.checked_sub(1).map(|last| self.boxes[last]);
         let is_same = |at: &DraftBox| at.hash == hash && self.uri(at) == uri;
@@ -113,11 +120,14 @@ impl Draft {
             }
         };
         let (rank, shape, augment_words) = (rank as u32, *shape, augment.len() as u32);
-        let new = DraftBox { hash, start, bytes, rank, field, augment_words, shape };
+        let new = DraftBox { hash, start, bytes, rank, field, augment_words, runs, shape };
         self.boxes[self.count] = new;
         let first = self.count * self.augment_words;
         self.augment[first..][..augment.len()].copy_from_slice(augment);
-        self.covers[self.count] = cover;
+        if runs > 0 {
+            self.covers[self.given] = cover;
+            self.given += 1;
+        }
         if fed.is_fed() {
             self.fed[self.count] = *fed;
         }
@@ -133,11 +143,11 @@ impl Draft {
             let (rank, field, shape) = (index(u64::from(at.rank)), at.field, &at.shape);
             let words = &self.augment[number * self.augment_words..];
             let augment = &words[..at.augment_words as usize];
-            NewBox { uri, hash: at.hash, fed, rank, field, shape, augment }
+            NewBox { uri, hash: at.hash, fed, rank, field, shape, augment, runs: at.runs }
         })
     }
 
-    /// The field that a box goes to.
+    /// The field that a box of the caller's goes to.
     pub fn field(&self, number: u32) -> u32 {
         self.covers[number as usize].field
     }
@@ -152,7 +162,7 @@ impl Draft {
         if !self.has_overlap() {
             return None;
         }
-        let covers = &self.covers[..self.count];
+        let covers = &self.covers[..self.given];
         let met = |(second, b): (usize, &Cover)| {
             let first = covers[..second].iter().position(|a| a.meets(b))?;
             Some((first as u32, second as u32))
@@ -161,7 +171,7 @@ impl Draft {
     }
 
     fn has_overlap(&mut self) -> bool {
-        let (covers, order) = (&self.covers[..self.count], &mut *self.order);
+        let (covers, order) = (&self.covers[..self.given], &mut *self.order);
         let fields = covers.iter().map(|cover| cover.field + 1).max().unwrap_or(0);
         (0..fields).any(|field| {
             let mut boxes = 0;

@@ -11,13 +11,16 @@ fn draft() -> Draft {
     let start = block.as_ptr().align_offset(4096);
     let block = NonNull::from(&mut block[start..]).cast();
     // SAFETY: the block is leaked, aligned, used once, and large enough.
-    Draft::carve(&mut unsafe { Carver::over(block, bytes as u64) }, BOXES, (false, 0))
+    Draft::carve(&mut unsafe { Carver::over(block, bytes as u64) }, (BOXES, BOXES), (false, 0))
 }
 
 fn add(draft: &mut Draft, cover: &Cover) {
     let (fed, shape) = (&Fed::NOTHING, &BoxShape::EMPTY);
     let field = cover.field;
-    draft.add(&NewBox { uri: b"/a", hash: 7, fed, rank: 1, field, shape, augment: &[] }, *cover);
+    draft.add(
+        &NewBox { uri: b"/a", hash: 7, fed, rank: 1, field, shape, augment: &[], runs: 1 },
+        *cover,
+    );
 }
 
 /// Numbers below a limit, each run the same.
@@ -154,7 +157,7 @@ fn boxes_come_back_as_they_were_added() {
         for (number, uri) in uris.iter().enumerate() {
             let (rank, field) = (number % 17, (number % 8) as u32);
             draft.add(
-                &NewBox { uri, hash: 5 + turn, fed, rank, field, shape, augment: &[] },
+                &NewBox { uri, hash: 5 + turn, fed, rank, field, shape, augment: &[], runs: 1 },
                 Cover::EMPTY,
             );
         }

@@ -38,6 +38,8 @@ pub struct QueuedBox {
     pub is_augmented: bool,
     /// A map says where its places lie in the array.
     pub is_resampled: bool,
+    /// Boxes that are one of the caller's, from this one on; 0 of those after the first.
+    pub runs: u32,
     /// What it reads, and where that goes.
     pub shape: BoxShape,
 }
@@ -52,6 +54,7 @@ impl QueuedBox {
         is_on_device: false,
         is_augmented: false,
         is_resampled: false,
+        runs: 1,
         shape: BoxShape::EMPTY,
     };
 
@@ -91,6 +94,8 @@ pub struct NewBox<'a> {
     pub shape: &'a BoxShape,
     /// Words of what is done to it; none if its elements are cast alone, place by place.
     pub augment: &'a [u32],
+    /// Boxes that are one of the caller's, from this one on; 0 of those after the first.
+    pub runs: u32,
 }
 
 impl NewBox<'_> {
@@ -106,6 +111,7 @@ impl NewBox<'_> {
             is_on_device: self.fed.on_device().is_some(),
             is_augmented: words.is_some_and(|words| words.is_arithmetic()),
             is_resampled: words.is_some_and(|words| words.affine().is_some()),
+            runs: self.runs,
             shape: *self.shape,
         }
     }

@@ -15,7 +15,7 @@ fn queue(samples: u32, uri_bytes: u64) -> Queue {
 fn add(queue: &mut Queue, uri: &[u8]) -> Result<(), Full> {
     let (fed, shape) = (&Fed::NOTHING, &BoxShape::EMPTY);
     let hash = hash_bytes(uri);
-    queue.add_box(&NewBox { uri, hash, fed, rank: 1, field: 0, shape, augment: &[] })
+    queue.add_box(&NewBox { uri, hash, fed, rank: 1, field: 0, shape, augment: &[], runs: 1 })
 }
 
 fn push(queue: &mut Queue, uri: &[u8], tag: u64) -> Result<(), Full> {
@@ -106,7 +106,7 @@ fn uris_of_any_length_of_all_callers_fit() {
         let fed = &Fed::NOTHING;
         let (rank, field, shape) = (1, 0, &BoxShape::EMPTY);
         assert_eq!(
-            queue.add_box(&NewBox { uri, hash: 1, fed, rank, field, shape, augment: &[] }),
+            queue.add_box(&NewBox { uri, hash: 1, fed, rank, field, shape, augment: &[], runs: 1 }),
             Ok(())
         );
         queue.push(n as u64);

@@ -6,10 +6,12 @@
 use crate::assemble::blanks::for_each_blank;
 use crate::assemble::block::Block;
 use crate::base::indexes::BatchSlot;
+use crate::base::limits::BOXES_MAX;
 use crate::records::{BoxRecord, Destination};
 use crate::state::shared::Shared;
+use arrayvec::ArrayVec;
 
-/// The boxes of a sample, as many as it has.
+/// The boxes of a sample, as many as it has, runs of index lists one by one.
 fn boxes_of(
     shared: &Shared,
     (slot, sample): (BatchSlot, u32),
@@ -36,11 +38,17 @@ pub fn is_covered(shared: &Shared, of: (BatchSlot, u32), field: u32) -> bool {
 /// Calls `each` for the blocks of a field of a sample that no box covers.
 pub fn for_each_blank_of(shared: &Shared, to: Destination, each: &mut dyn FnMut(&Block)) {
     let field = shared.field(to.field);
-    let boxes = shared.settings.per_sample.boxes;
-    let count = boxes_of(shared, (to.slot, to.sample)).count() as u32;
+    let first = to.sample * shared.settings.per_sample.boxes;
+    let record = |number: u32| shared.box_record(to.slot, first + number);
+    // The runs of an index list are one box here, from the first of them to the last.
+    let mut heads = ArrayVec::<u32, { BOXES_MAX as usize }>::new();
+    let boxes = (0..).zip(boxes_of(shared, (to.slot, to.sample)));
+    heads.extend(boxes.filter(|(_, record)| record.runs > 0).map(|(number, _)| number));
     let corners = |number: u32| {
-        let record = shared.box_record(to.slot, to.sample * boxes + number);
-        (record.field == to.field).then(|| field.covered_by(&record.shape))
+        let head = heads[number as usize];
+        let (begin, end) = (record(head), record(head + record(head).runs - 1));
+        let is_of = begin.field == to.field;
+        is_of.then(|| (field.covered_by(&begin.shape).0, field.covered_by(&end.shape).1))
     };
-    for_each_blank((field.extents(), &field.strides), count, &corners, each);
+    for_each_blank((field.extents(), &field.strides), heads.len() as u32, &corners, each);
 }

@@ -44,6 +44,8 @@ pub struct BoxRecord {
     pub is_augmented: bool,
     /// A map says where its places lie in the array.
     pub is_resampled: bool,
+    /// Boxes that are one of the caller's, from this one on; 0 of those after the first.
+    pub runs: u32,
     /// What is read, and where it goes.
     pub shape: BoxShape,
 }
@@ -56,6 +58,7 @@ impl BoxRecord {
         is_on_device: false,
         is_augmented: false,
         is_resampled: false,
+        runs: 1,
         shape: BoxShape::EMPTY,
     };
 

@@ -10,9 +10,9 @@ use crate::base::abi::{
     c_structs,
 };
 use crate::base::limits::{
-    BOXES_MAX, CHUNK_BYTES_MAX, CONSUMERS_MAX, HOOK_STACK_BYTES_MAX, MAP_BYTES_MAX, PARTS_MAX,
-    RANK_MAX, READERS_MAX, RESAMPLE_BYTES_MAX, SAMPLES_MAX, THREADS_MAX, TRACE_EVENTS_MAX,
-    WINDOW_BYTES,
+    BOXES_MAX, CHUNK_BYTES_MAX, CONSUMERS_MAX, HOOK_STACK_BYTES_MAX, INDICES_MAX, MAP_BYTES_MAX,
+    PARTS_MAX, RANK_MAX, READERS_MAX, RESAMPLE_BYTES_MAX, SAMPLES_MAX, THREADS_MAX,
+    TRACE_EVENTS_MAX, WINDOW_BYTES,
 };
 use crate::base::status::{Status, Why};
 use crate::cuda::DriverPath;
@@ -139,7 +139,7 @@ macro_rules! config {
     ($(
         $(#[$doc:meta])*
         $name:ident: $type:ty = $default:expr
-        $(, [$least:expr, $most:expr])? $(, $hook:ident)? $(, {$unbuilt:ident})?
+        $(, [$least:expr, $most:expr])? $(, $hook:ident)?
         $(=> $flag:ident $($choices:ident)? $help:literal)?;
     )+) => {
         c_structs! {
@@ -167,16 +167,6 @@ macro_rules! config {
                 Ok(())
             }
 
-            /// The first field that is not built yet and not at its default.
-            pub(super) fn unbuilt(&self) -> Option<&'static str> {
-                let mut found = None;
-                $($(
-                    let $unbuilt = self.$name != Config::DEFAULT.$name;
-                    found = found.or($unbuilt.then_some(stringify!($name)));
-                )?)+
-                found
-            }
-
             /// Shows each hook to `visit`, up to the first that is refused.
             pub(crate) fn each_hook(
                 &self,
@@ -194,10 +184,10 @@ macro_rules! config {
     };
 }
 
-/// The fields of a config, in their order: type and default, then limits, both included, that it is
-/// a hook, or that it is not built yet, so only its default is accepted; after `=>` how the command
-/// line reads its flag, and the help. tools/settings.py makes the header's members and Python's
-/// limits of it, with the sentences; `NAME_` in one stands for the constants of these names.
+/// The fields of a config, in their order: type and default, then limits, both included, or that
+/// it is a hook; after `=>` how the command line reads its flag, and the help. tools/settings.py
+/// makes the header's members and Python's limits of it, with the sentences; `NAME_` in one stands
+/// for the constants of these names.
 #[cfg_attr(feature = "internals", macro_export)]
 #[doc(hidden)]
 macro_rules! config_table {
@@ -415,10 +405,11 @@ macro_rules! config_table {
         /// Places in the ring of events that wavetrain_trace copies, of 56 bytes; 0: no event is
         /// kept.
         trace_events: u32 = 0, [0, TRACE_EVENTS_MAX] => Count "events of stages that are kept";
-        // For settings that are not built yet another value than the default is UNSUPPORTED by
-        // name.
-        /// Most indices in the lists of a sample. Not built yet.
-        max_indices_per_sample: u32 = 0, {unbuilt};
+        /// Most indices in the lists of the boxes of a sample; of a box of several lists their
+        /// product counts. Each is room for one more box. Above 0 the box of a sample may be a
+        /// part of it, as with max_boxes_per_sample.
+        max_indices_per_sample: u32 = 0, [0, INDICES_MAX]
+            => Count "most indices in the lists of a sample";
         /// 1: open is OUT_OF_MEMORY, before it touches a page, if the budget is more than the
         /// system allots. That is the least of the rest of the cgroup's memory limit, MemAvailable
         /// + SwapFree, the rest of CommitLimit if the system keeps to it, and the rest of

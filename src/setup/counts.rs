@@ -33,7 +33,10 @@ pub(super) fn lookahead_samples(
     let (given, samples) = (config.lookahead_samples, config.samples_per_batch);
     if given == 0 {
         let known = 4 * config.chunk_cache_bytes / sample_bytes.max(1);
-        return Ok(least_lookahead(samples).max(known.min(CACHE_LOOKAHEAD_MAX) as u32));
+        let derived = least_lookahead(samples).max(known.min(CACHE_LOOKAHEAD_MAX) as u32);
+        let listed = config.max_indices_per_sample;
+        let waiting = LISTED_MAX.checked_div(listed).map_or(derived, |most| derived.min(most));
+        return Ok(waiting.max(samples));
     }
     if given < samples {
         let least = "must be at least samples_per_batch";
@@ -41,6 +44,9 @@ pub(super) fn lookahead_samples(
     }
     Ok(given)
 }
+
+/// Indices of lists that wait, if the config has no number of samples: some 80 MB of boxes.
+const LISTED_MAX: u32 = 1 << 18;
 
 /// Samples that are taken ahead if the config has no number and no chunk cache.
 pub fn least_lookahead(samples_per_batch: u32) -> u32 {

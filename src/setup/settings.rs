@@ -147,35 +147,34 @@ pub fn settings_from_config(
     let cache_memory_bytes = cache_memory_bytes(config.chunk_cache_bytes);
     let own_threads = config.thread_mode == config::THREADS_OWN;
     let chunks = config.max_chunks_per_wave;
-    let takes_parts = !config.fields.is_empty() || config.max_boxes_per_sample > 0;
+    let takes_fed = !config.fields.is_empty() || config.max_boxes_per_sample > 0;
+    let listed = config.max_indices_per_sample;
     let boxes = config.samples_per_batch * boxes_per_sample;
     let mut settings = Settings {
         config: Config { fields: FieldTable::NONE, n_batch_slots, ..*config },
         per_sample: PerSample {
             fields: fields.len() as u32,
-            takes_fed: takes_parts,
+            takes_fed,
             augment_words: augment_words(config, &fields),
             digests: config.digest * fields.len() as u32,
             boxes: boxes_per_sample,
+            listed,
             filled_shape: fields.iter().map(|field| field.filled_extents() as u32).sum(),
         },
         resample_bytes: resample_bytes(config, &fields),
         fields,
-        takes_parts,
+        takes_parts: takes_fed || listed > 0,
         slot_bytes: align_up(slot_bytes, MEMORY_PAGE_BYTES),
         lookahead_samples,
         decode_threads: config.n_decode_threads,
         io_threads: if own_threads { config.n_io_threads } else { 0 },
         async_depth: async_depth(config),
         windows: windows(config),
-        file_chunk_bytes: match windows(config) {
-            0 => FILE_CHUNK_BYTES.min(config.max_chunk_uncompressed_bytes),
-            _ => MAPPED_CHUNK_BYTES.min(config.max_chunk_uncompressed_bytes),
-        },
+        file_chunk_bytes: file_chunk_bytes(config),
         window_chunks: 2 * chunks,
         pairs_per_wave: boxes + 2 * chunks,
         window_pairs: 2 * boxes + 4 * chunks,
-        uri_pool_bytes: uri_pool_bytes(lookahead_samples * boxes_per_sample),
+        uri_pool_bytes: uri_pool_bytes(lookahead_samples * (boxes_per_sample - listed)),
         cache_memory_bytes,
         tables_bytes: 0,
         is_cuda,
@@ -224,6 +223,12 @@ fn windows(config: &Config) -> u32 {
     }
 }
 
+/// Bytes of a chunk that a .npy or raw file is cut into.
+fn file_chunk_bytes(config: &Config) -> u64 {
+    let most = if windows(config) == 0 { FILE_CHUNK_BYTES } else { MAPPED_CHUNK_BYTES };
+    most.min(config.max_chunk_uncompressed_bytes)
+}
+
 /// Full-length uris for the first thousand boxes of lookahead and 256 bytes for each beyond: equal
 /// neighbours share, so real streams take far less.
 fn uri_pool_bytes(lookahead_boxes: u32) -> u64 {
@@ -263,7 +268,7 @@ pub fn check_files(files: &FilesHook, why: &mut Why) -> Result<(), Status> {
     refuse(lacks_read, "files: read_async needs size and read, too", why)
 }
 
-/// Refuses what is not built by the name of the field, and of the choice if it has several.
+/// Refuses what is not built by the names of the field and of the choice.
 fn check_built(config: &Config, why: &mut Why) -> Result<(), Status> {
     let c = config;
     let asked = [
@@ -271,21 +276,26 @@ fn check_built(config: &Config, why: &mut Why) -> Result<(), Status> {
         ("enable_gds = on", c.enable_gds == config::GDS_ON),
     ];
     let asked = asked.into_iter().find_map(|(name, is_asked)| is_asked.then_some(name));
-    let Some(name) = asked.or_else(|| config.unbuilt()) else { return Ok(()) };
+    let Some(name) = asked else { return Ok(()) };
     let way_out = "leave it at its default";
     Err(fail!(why, Unsupported, "{name} is not built into this version: {way_out}"))
 }
 
-/// Most boxes of a sample: one for each field, if the config does not say.
+/// Most boxes of a sample: one for each field, if the config does not say, and one for each index
+/// of lists.
 fn boxes_per_sample(config: &Config, fields: &Fields, why: &mut Why) -> Result<u32, Status> {
+    let listed = config.max_indices_per_sample;
     let boxes = match config.max_boxes_per_sample {
-        0 => fields.len() as u32,
-        given => given,
+        0 => fields.len() as u32 + listed,
+        given => given + listed,
     };
     let (samples, lookahead) = (config.samples_per_batch, config.lookahead_samples.max(1));
     let most = SAMPLES_MAX / samples.max(lookahead);
     if boxes > most {
-        let name = "max_boxes_per_sample";
+        let name = match listed {
+            0 => "max_boxes_per_sample",
+            _ => "max_boxes_per_sample + max_indices_per_sample",
+        };
         return Err(fail!(
             why,
             Invalid,

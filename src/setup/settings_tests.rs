@@ -42,7 +42,6 @@ fn an_unbuilt_feature_is_refused_by_name() {
     for (words, wrong) in [
         ("enable_gds = auto", Config { enable_gds: config::AUTO, ..config() }),
         ("enable_gds = on", Config { enable_gds: config::GDS_ON, ..config() }),
-        ("max_indices_per_sample", Config { max_indices_per_sample: 1, ..config() }),
     ] {
         let (status, text) = refused(&wrong);
         assert_eq!(status, Status::Unsupported, "{words}");

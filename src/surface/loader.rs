@@ -212,7 +212,7 @@ impl Loader {
             Ok(instance) => instance,
             Err(failure) => return (0, Err(failure)),
         };
-        let fill = |place: (usize, u32), target: &mut requests::Request, why: &mut Why| {
+        let fill = |place: (usize, u32), target: &mut requests::Request<'_>, why: &mut Why| {
             let column = &columns[place.1 as usize];
             let uris = match column.source {
                 Source::Uris(uris, _) => uris,
@@ -236,7 +236,7 @@ impl Loader {
             Ok(instance) => instance,
             Err(failure) => return (0, Err(failure)),
         };
-        let fill = |number: usize, at: u32, target: &mut requests::Request| {
+        let fill = |number: usize, at: u32, target: &mut requests::Request<'a>| {
             let (source, boxes, tag) = part(number, at);
             (target.boxes, target.tag) = (u32::try_from(boxes).unwrap_or(u32::MAX), tag);
             // A sample without boxes is refused by push.

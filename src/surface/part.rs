@@ -30,6 +30,10 @@ pub struct Part<'a> {
     /// Elements from one place to the next, by axis of the box, and less than 0 backwards; axes
     /// that are left out: 1.
     pub step: &'a [i64],
+    /// Axes of which the box has a list of indices, in the order of its places, repeats kept: the
+    /// axis, whose begin is 0 and end is their number, and the elements. `max_indices_per_sample`
+    /// is room for them.
+    pub lists: &'a [(usize, &'a [i64])],
     /// The axis of the field that each axis of the box becomes; None for one of extent 1 that is
     /// dropped. Empty: the axes of the field in order.
     pub axes: &'a [Option<usize>],
@@ -40,9 +44,9 @@ pub struct Part<'a> {
 }
 
 /// Checks a request that came over a surface and copies it.
-pub(super) fn fill_request(
-    target: &mut Request,
-    source: &Part<'_>,
+pub(super) fn fill_request<'a>(
+    target: &mut Request<'a>,
+    source: &Part<'a>,
     why: &mut Why,
 ) -> Result<(), Status> {
     let rank = source.begin.len();
@@ -76,6 +80,13 @@ pub(super) fn fill_request(
     }
     Augmentation::fill(source.augment.as_ref(), &mut target.augment, why)?;
     source.affine.as_ref().map_or(Ok(()), |affine| affine.add(&mut target.augment, why))?;
+    target.lists.clear();
+    for list in source.lists {
+        if target.lists.try_push(*list).is_err() {
+            let given = source.lists.len();
+            return Err(fail!(why, Invalid, "{given} index lists: one for each axis at most"));
+        }
+    }
     target.rank = rank;
     target.begin[..rank].copy_from_slice(source.begin);
     target.end[..rank].copy_from_slice(source.end);

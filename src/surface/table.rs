@@ -97,7 +97,7 @@ impl Column<'_> {
         &self,
         engine: &Engine,
         (row, number): (usize, u32),
-        target: &mut Request,
+        target: &mut Request<'_>,
         (uri_count, uri): (usize, impl FnOnce(usize, &mut Why) -> Result<&'u str, Status>),
         why: &mut Why,
     ) -> Result<(), Status> {
@@ -155,9 +155,15 @@ impl Column<'_> {
     }
 
     /// Writes what is done to the elements of the box of a row, and their map.
-    fn fill_augment(&self, row: usize, target: &mut Request, why: &mut Why) -> Result<(), Status> {
+    fn fill_augment(
+        &self,
+        row: usize,
+        target: &mut Request<'_>,
+        why: &mut Why,
+    ) -> Result<(), Status> {
         let augment = self.augment.row((row, 1), "augment", why)?;
         Augmentation::fill(augment.and_then(<[_]>::first), &mut target.augment, why)?;
+        target.lists.clear();
         let affine = self.affine.row((row, 1), "affine", why)?.and_then(<[_]>::first);
         affine.map_or(Ok(()), |affine| affine.add(&mut target.augment, why))
     }
@@ -170,9 +176,9 @@ pub(super) fn push_rows(
     (columns, count): (u32, usize),
     tags: Rows<'_, u64>,
     timeout_ns: u64,
-    fill_box: impl Fn((usize, u32), &mut Request, &mut Why) -> Result<(), Status>,
+    fill_box: impl Fn((usize, u32), &mut Request<'_>, &mut Why) -> Result<(), Status>,
 ) -> (usize, Result<(), Failure>) {
-    let fill = |row: usize, number: u32, target: &mut Request| {
+    let fill = |row: usize, number: u32, target: &mut Request<'_>| {
         (target.row, target.boxes, target.tag) = (Some(row), columns, 0);
         let mut why = Why::new();
         let filled = tags.row((row, 1), "tags", &mut why).and_then(|tag| {

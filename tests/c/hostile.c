@@ -511,6 +511,67 @@ static void check_samples(wavetrain_loader loader) {
     }
 }
 
+/* Index lists: each member wrong in turn, then one that is right. */
+static void check_lists(void) {
+    wavetrain_config config = small_config();
+    config.max_indices_per_sample = 64;
+    const wavetrain_loader loader = open_small(&config);
+    static const int64_t indices[] = { 7, 0, 0, 5, 6, 7, 2, 1, INT64_MAX };
+    wavetrain_index_list lists[2];
+    wavetrain_box box;
+    INIT(error, wavetrain_error);
+#define LISTS_REFUSED(change, word)                                                                \
+    do {                                                                                           \
+        box = cube_box(uri, 0, 0, 0, BOX);                                                         \
+        memset(lists, 0, sizeof lists);                                                            \
+        for (int i = 0; i < 2; i++)                                                                \
+            lists[i] = (wavetrain_index_list){ (uint32_t)i, 0, indices, BOX };                     \
+        box.lists = lists, box.n_lists = 2, box.list_bytes = sizeof *lists;                        \
+        change;                                                                                    \
+        box_refused(loader, &box);                                                                 \
+        CHECK_STATUS(wavetrain_last_error(loader, &error), WAVETRAIN_OK);                          \
+        CHECK(strstr(error.text, word) != NULL);                                                   \
+    } while (0)
+    LISTS_REFUSED(box.n_lists = 0, "n_lists = 0");
+    LISTS_REFUSED(box.n_lists = 17, "n_lists = 17");
+    LISTS_REFUSED(box.lists = NULL, "n_lists = 2");
+    LISTS_REFUSED(box.list_bytes = 0, "list_bytes = 0");
+    LISTS_REFUSED(box.list_bytes = sizeof *lists - 8, "list_bytes = 16");
+    LISTS_REFUSED(box.list_bytes = UINT32_MAX, "list_bytes = 4294967295");
+    LISTS_REFUSED(lists[0].axis = 3, "lists[0].axis = 3");
+    LISTS_REFUSED(lists[1].axis = 0, "it has a list already");
+    LISTS_REFUSED(lists[1].reserved = 1, "reserved = 1");
+    LISTS_REFUSED(lists[0].indices = NULL, "must not be NULL");
+    LISTS_REFUSED(lists[0].indices = (const int64_t *)((const char *)indices + 1), "multiple of 8");
+    LISTS_REFUSED(lists[0].n_indices = 0, "begin 0, end 8");
+    LISTS_REFUSED(lists[0].n_indices = 7, "begin 0, end 8");
+    LISTS_REFUSED(lists[0].n_indices = UINT64_MAX, "18446744073709551615 indices");
+    LISTS_REFUSED(lists[0].indices = indices + 1, "9223372036854775807");
+    LISTS_REFUSED(box.begin[0] = 1, "begin 1, end 8");
+    LISTS_REFUSED(box.step[1] = 2, "step 2");
+    LISTS_REFUSED((box.n_lists = 1, lists[0].axis = 0, lists[0].n_indices = 9, box.end[0] = 9),
+                  "9223372036854775807");
+#undef LISTS_REFUSED
+    box = cube_box(uri, 0, 0, 0, BOX);
+    for (uint32_t i = 0; i < 2; i++)
+        lists[i] = (wavetrain_index_list){ i, 0, indices, BOX };
+    box.lists = lists, box.n_lists = 2, box.list_bytes = sizeof *lists;
+    unsigned char target[BOX * BOX * BOX * 8];
+    const wavetrain_status read =
+        wavetrain_read_into(loader, &box, sizeof box, target, sizeof target, NULL, 0, &error);
+    CHECK(read == WAVETRAIN_UNSUPPORTED);
+    const wavetrain_sample sample = sample_of(&box, 5);
+    wavetrain_batch batch = 0;
+    size_t taken = 0;
+    CHECK_STATUS(wavetrain_push(loader, &sample, 1, sizeof sample, 0, &taken), WAVETRAIN_OK);
+    CHECK_STATUS(wavetrain_flush(loader), WAVETRAIN_OK);
+    CHECK_STATUS(wavetrain_pop(loader, UINT64_MAX, &batch, &error), WAVETRAIN_OK);
+    const wavetrain_batch_view view = view_of(loader, batch);
+    CHECK(view.tags[0] == 5 && view.failed_samples == 0);
+    CHECK_STATUS(wavetrain_release(loader, batch, NULL), WAVETRAIN_OK);
+    CHECK_STATUS(wavetrain_close(loader, UINT64_MAX, NULL), WAVETRAIN_OK);
+}
+
 /* Boxes whose shape is right but which no array can have: the store's metadata refuses them at pop.
  * */
 static void check_far_boxes(void) {
@@ -854,6 +915,7 @@ int main(int argc, char **argv) {
     check_config_fit();
     check_struct_sizes();
     check_handles();
+    check_lists();
     check_far_boxes();
     check_stream(WAVETRAIN_THREADS_PUMP);
     check_stream(WAVETRAIN_THREADS_OWN);

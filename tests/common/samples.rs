@@ -42,6 +42,51 @@ struct Boxed {
     axes: Vec<Option<usize>>,
 }
 
+/// Axes of a box as lists of the elements that it reads, and its other axes as they are.
+#[derive(Default)]
+struct Listed {
+    begin: Vec<i64>,
+    end: Vec<i64>,
+    step: Vec<i64>,
+    lists: Vec<(usize, &'static [i64])>,
+}
+
+/// Most indices of a box that is given as lists, of several axes their product.
+const LISTED_MAX: usize = 600;
+
+impl Listed {
+    /// The box, of an array of a store, with axes that `dice` chooses as lists.
+    fn draw(dice: &mut Dice, boxed: &Boxed) -> Listed {
+        let (begin, end, step) = (boxed.begin.clone(), boxed.end.clone(), boxed.step.clone());
+        let mut made = Listed { begin, end, step, lists: Vec::new() };
+        let mut indices = 1;
+        for axis in 0..boxed.begin.len() {
+            let (low, high) = (boxed.begin[axis], boxed.end[axis]);
+            let step = boxed.step.get(axis).copied().unwrap_or(0);
+            let step = if step == 0 { 1 } else { step };
+            let up = (low..high).step_by(step.unsigned_abs() as usize);
+            let down = (low..high).rev().step_by(step.unsigned_abs() as usize);
+            let list: Vec<i64> = if step < 0 { down.collect() } else { up.collect() };
+            let is_store = matches!(boxed.source, Source::Store);
+            if !is_store || indices * list.len() > LISTED_MAX || dice.range(0, 3) == 0 {
+                continue;
+            }
+            indices *= list.len();
+            (made.begin[axis], made.end[axis]) = (0, list.len() as i64);
+            if axis < made.step.len() {
+                made.step[axis] = 1;
+            }
+            made.lists.push((axis, list.leak()));
+        }
+        made
+    }
+
+    fn indices(&self) -> u32 {
+        let product = self.lists.iter().map(|list| list.1.len() as u32).product();
+        if self.lists.is_empty() { 0 } else { product }
+    }
+}
+
 enum Source {
     Store,
     Memory(Raw),
@@ -225,12 +270,31 @@ impl Case {
 
     fn stream_from(&self, config: &Config, gpu: Option<&Lender>) -> u64 {
         let mut bytes = 0;
-        self.stream_each(config, gpu, &[], &mut |batch, field, data| {
+        self.stream_each(config, gpu, (&[], &[]), &mut |batch, field, data| {
             bytes += data.len() as u64;
             let place = format!("case {}, batch {batch}, field {field}", self.number);
             assert_eq!(crc32fast::hash(data), self.batches[batch][field].0, "{place}");
         });
         bytes
+    }
+
+    /// Streams it with axes of boxes as lists of the same elements, and compares; how many lists.
+    pub fn stream_listed(&self, config: &Config) -> usize {
+        let mut dice = Dice(0x517C_C1B7_2722_0A95 ^ (self.number as u64) << 20);
+        let listed: Vec<Vec<Listed>> = { self.samples.iter() }
+            .map(|boxes| boxes.iter().map(|boxed| Listed::draw(&mut dice, boxed)).collect())
+            .collect();
+        let of_sample = |boxes: &Vec<Listed>| boxes.iter().map(Listed::indices).sum();
+        let max_indices_per_sample = listed.iter().map(of_sample).max().unwrap_or(0);
+        // Boxes that wait, and those of batches.
+        let max_host_memory_bytes = config.max_host_memory_bytes + (192 << 20);
+        let config = Config { max_indices_per_sample, max_host_memory_bytes, ..*config };
+        let flat: Vec<Listed> = listed.into_iter().flatten().collect();
+        self.stream_each(&config, None, (&[], &flat), &mut |batch, field, data| {
+            let place = format!("case {}, batch {batch}, field {field}", self.number);
+            assert_eq!(crc32fast::hash(data), self.batches[batch][field].0, "{place}");
+        });
+        flat.iter().map(|boxed| boxed.lists.len()).sum()
     }
 
     /// Streams it with arithmetic on the elements of each box that goes to floats: the same for
@@ -248,19 +312,19 @@ impl Case {
         let mut batches = Vec::new();
         let max_host_memory_bytes = config.max_host_memory_bytes + (128 << 20);
         let config = Config { augment: 1, max_host_memory_bytes, ..*config };
-        self.stream_each(&config, gpu, &drawn, &mut |_, _, data| {
+        self.stream_each(&config, gpu, (&drawn, &[]), &mut |_, _, data| {
             batches.push(data.to_vec());
         });
         (batches, drawn.iter().flatten().count())
     }
 
-    /// Streams it, with what is drawn for each of its boxes, if it is; calls `each` with batch,
-    /// field and bytes.
+    /// Streams it, with what is drawn for each of its boxes, if it is, and lists; calls `each` with
+    /// batch, field and bytes.
     fn stream_each<'a>(
         &'a self,
         config: &Config,
         gpu: Option<&Lender>,
-        drawn: &'a [Option<Arithmetic>],
+        (drawn, listed): (&'a [Option<Arithmetic>], &'a [Listed]),
         each: &mut dyn FnMut(usize, usize, &[u8]),
     ) {
         let case = self.number;
@@ -274,6 +338,7 @@ impl Case {
             .map(|(drawn, erased)| drawn.as_ref().map(|drawn| drawn.given(erased)));
         let loader =
             Loader::open_on(&SYSTEM, config).unwrap_or_else(|why| panic!("case {case}: {why}"));
+        let mut listed = listed.iter();
         let mut part = |boxed: &'a Boxed| Part {
             uri: &boxed.uri,
             feed: match &boxed.source {
@@ -286,9 +351,16 @@ impl Case {
             field: boxed.field,
             at: &boxed.at,
             step: &boxed.step,
+            lists: &[],
             axes: &boxed.axes,
             augment: augments.next().flatten(),
             affine: None,
+        };
+        let mut part = |boxed: &'a Boxed| match listed.next() {
+            Some(Listed { begin, end, step, lists }) => {
+                Part { begin, end, step, lists, ..part(boxed) }
+            }
+            None => part(boxed),
         };
         let parts: Vec<Vec<Part<'_>>> =
             self.samples.iter().map(|boxes| boxes.iter().map(&mut part).collect()).collect();

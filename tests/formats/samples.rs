@@ -25,6 +25,20 @@ fn fields_boxes_steps_and_axes_are_what_numpy_makes_of_them() {
 }
 
 #[test]
+fn axes_as_lists_of_their_elements_give_the_same_bytes() {
+    let mut lists = 0;
+    for case in cases() {
+        let config = case.config();
+        lists += match case.number % 3 {
+            0 => case.stream_listed(&Config { thread_mode: THREADS_PUMP, ..config }),
+            1 => case.stream_listed(&Config { chunk_cache_bytes: 1 << 20, ..config }),
+            _ => case.stream_listed(&Config { digest: 1, n_decode_threads: 8, ..config }),
+        };
+    }
+    assert!(lists > 500, "{lists}");
+}
+
+#[test]
 fn each_sample_has_the_digest_of_its_bytes_in_every_mode() {
     for case in cases() {
         let config = Config { digest: 1, ..case.config() };

@@ -58,6 +58,7 @@ LIMITS = {
     "lookahead_samples": (1, 1 << 20),
     "device": (0, I32),
     "max_boxes_per_sample": (0, 255),
+    "max_indices_per_sample": (0, 1 << 16),
     "max_npy_files": (0, 1 << 24),
     "max_resample_bytes": (0, 1 << 44),
     "hook_stack_bytes": (0, 1 << 30),

@@ -130,6 +130,17 @@ def test_the_snippet_of_fields_streams_images_masks_and_labels(tmp_path, monkeyp
     numpy.testing.assert_array_equal(masks, data[:, ::-1] // 2)
 
 
+def test_the_snippet_of_lists_reads_scattered_planes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = numpy.arange(96 * 70 * 64, dtype="u2").reshape(96, 70, 64)
+    array = zarr.create_array("volume.zarr", shape=data.shape, chunks=(8, 32, 32), dtype="u2")
+    array[...] = data
+    found: list[numpy.ndarray] = []
+    read = "    pipeline.flush()\n    found.append(numpy.array(pipeline.pop())[0])\n"
+    exec(snippet("planes = numpy.array") + read, {"found": found})
+    numpy.testing.assert_array_equal(found[0], data[[90, 3, 4, 3], :64])
+
+
 def test_the_snippet_of_a_source_streams_what_it_has():
     prices, found = numpy.arange(9000, dtype="i4") * 3, []
     code = snippet("class Tables")

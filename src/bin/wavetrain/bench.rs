@@ -201,6 +201,10 @@ fn prepare(flags: &mut ConfigFlags, requests: &Requests, types: &[Option<Known>]
         ));
     }
     feed::set_shape(&mut flags.config, &shape)?;
+    let mut config = flags.config;
+    let indices = requests.items.iter().map(|item| item.1.indices());
+    feed::set_indices(&mut config, flags, indices);
+    flags.config = config;
     if !flags.caps_given() {
         if !flags.is_given("max_resample_bytes") {
             let pad_mode = flags.config.pad_mode;

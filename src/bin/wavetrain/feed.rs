@@ -359,6 +359,13 @@ pub fn set_shape(config: &mut Config, shape: &[u64]) -> Outcome<()> {
     Ok(())
 }
 
+/// Makes room for the index lists of samples, unless the command line says how much.
+pub fn set_indices(config: &mut Config, flags: &ConfigFlags, indices: impl Iterator<Item = u32>) {
+    if !flags.is_given("max_indices_per_sample") {
+        config.max_indices_per_sample = indices.max().unwrap_or(0);
+    }
+}
+
 /// Takes no more memory for batches than `count` samples can use, where the command line leaves it
 /// open: a single one takes a single slot.
 pub fn set_batch(config: &mut Config, flags: &ConfigFlags, sample_bytes: u64, count: u64) {

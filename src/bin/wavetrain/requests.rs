@@ -22,6 +22,8 @@ pub struct Extent {
     pub begin: Vec<i64>,
     /// One past the last element along each axis.
     pub end: Vec<i64>,
+    /// Axes that are lists of indices, which are kept until the tool ends.
+    pub lists: Vec<(usize, &'static [i64])>,
 }
 
 impl Extent {
@@ -30,13 +32,28 @@ impl Extent {
         self.begin.iter().zip(&self.end).map(|(begin, end)| end.abs_diff(*begin)).collect()
     }
 
+    /// The indices of an axis that is a list.
+    pub fn list(&self, axis: usize) -> Option<&'static [i64]> {
+        self.lists.iter().find(|list| list.0 == axis).map(|list| list.1)
+    }
+
+    /// Indices as max_indices_per_sample counts them.
+    pub fn indices(&self) -> u32 {
+        let product: usize = self.lists.iter().map(|list| list.1.len()).product();
+        if self.lists.is_empty() { 0 } else { u32::try_from(product).unwrap_or(u32::MAX) }
+    }
+
     /// The box as the command line writes it.
     pub fn text(&self) -> String {
         if self.begin.is_empty() {
             return "no axes".to_owned();
         }
-        let axes = self.begin.iter().zip(&self.end);
-        axes.map(|(begin, end)| format!("{begin}:{end}")).collect::<Vec<_>>().join(",")
+        let axes = self.begin.iter().zip(&self.end).enumerate();
+        let text = |(axis, (begin, end)): (usize, (&i64, &i64))| match self.list(axis) {
+            Some(indices) => format!("{indices:?}"),
+            None => format!("{begin}:{end}"),
+        };
+        axes.map(text).collect::<Vec<_>>().join(",")
     }
 }
 
@@ -161,8 +178,8 @@ impl Requests {
 
     /// The box of request `index` as the library takes it.
     pub fn part(&self, index: usize) -> Part<'_> {
-        let Extent { begin, end } = &self.items[index].1;
-        self.change.of(Part { uri: self.uri(index), begin, end, ..Part::default() })
+        let Extent { begin, end, lists } = &self.items[index].1;
+        self.change.of(Part { uri: self.uri(index), begin, end, lists, ..Part::default() })
     }
 
     /// "request 3 (0:64,0:128 of /data/a.zarr)".
@@ -331,14 +348,30 @@ fn request_from_line(line: &str) -> Result<(String, Extent), String> {
 /// The box of a line.
 pub fn extent_from_value(value: Option<&Value>) -> Result<Extent, String> {
     let axes = value.and_then(Value::as_array).ok_or("no list 'box'")?;
-    extent_from_axes(axes.iter().map(|axis| match axis.as_array()?.as_slice() {
-        [begin, end] => Some((begin.as_i64()?, end.as_i64()?)),
-        _ => None,
-    }))
+    let mut lists = Vec::new();
+    for (number, axis) in axes.iter().enumerate().filter(|(_, axis)| axis.is_object()) {
+        let given = axis.get("indices").and_then(Value::as_array);
+        let indices = given.filter(|_| axis.as_object().is_some_and(|keys| keys.len() == 1));
+        let indices = indices.and_then(|list| list.iter().map(Value::as_i64).collect());
+        let indices: Vec<i64> = indices.ok_or_else(|| {
+            format!("axis {number} is not {{\"indices\": [..]}} of whole numbers")
+        })?;
+        lists.push((number, &*indices.leak()));
+    }
+    let pairs = axes.iter().enumerate().map(|(number, axis)| {
+        if let Some((_, indices)) = lists.iter().find(|list| list.0 == number) {
+            return Some((0, indices.len() as i64));
+        }
+        match axis.as_array()?.as_slice() {
+            [begin, end] => Some((begin.as_i64()?, end.as_i64()?)),
+            _ => None,
+        }
+    });
+    Ok(Extent { lists: lists.clone(), ..extent_from_axes(pairs)? })
 }
 
 fn extent_from_axes(axes: impl Iterator<Item = Option<(i64, i64)>>) -> Result<Extent, String> {
-    let mut extent = Extent { begin: Vec::new(), end: Vec::new() };
+    let mut extent = Extent::default();
     for (axis, pair) in axes.enumerate() {
         let (begin, end) =
             pair.ok_or_else(|| format!("axis {axis} is not a pair of whole numbers"))?;
@@ -417,6 +450,9 @@ mod tests {
             r#"{"uri":"a","box":[[0,4.5]]}"#,
             r#"{"uri":"a","box":[[0,4,1]]}"#,
             r#"{"uri":"a","box":[[]]}"#,
+            r#"{"uri":"a","box":[{"indices":[]}]}"#,
+            r#"{"uri":"a","box":[{"indices":[1.5]}]}"#,
+            r#"{"uri":"a","box":[{"indices":[1],"step":2}]}"#,
             r#"{"uri":1,"box":[[0,4]]}"#,
             r#"{"box":[[0,4]]}"#,
             "[]",
@@ -424,6 +460,15 @@ mod tests {
         ] {
             assert!(request_from_line(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn an_axis_of_indices_has_as_many_places() {
+        let line = r#"{"uri":"a","box":[[0,4],{"indices":[9,2,2]}]}"#;
+        let (_, extent) = request_from_line(line).unwrap();
+        assert_eq!((extent.shape(), extent.indices()), (vec![4, 3], 3));
+        assert_eq!(extent.text(), "0:4,[9, 2, 2]");
+        assert_eq!(extent.lists, [(1, &[9i64, 2, 2][..])]);
     }
 
     #[test]

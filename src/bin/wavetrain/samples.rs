@@ -232,7 +232,8 @@ impl Samples {
                 let (mut shape, mut bytes) = (Vec::new(), Vec::new());
                 flatten(value, dtype, 0, &mut shape, &mut bytes)?;
                 let end: Vec<i64> = shape.iter().map(|extent| *extent as i64).collect();
-                (Source::Value(dtype, shape, bytes), Extent { begin: vec![0; end.len()], end })
+                let begin = vec![0; end.len()];
+                (Source::Value(dtype, shape, bytes), Extent { begin, end, lists: Vec::new() })
             }
             _ => return Err("a box has a uri and a box, or a value".to_owned()),
         };
@@ -244,10 +245,11 @@ impl Samples {
             Source::Array(position) => (self.uris.list[*position].as_str(), Feed::Nothing),
             Source::Value(dtype, shape, bytes) => ("", Feed::Value(*dtype, shape, bytes)),
         };
-        let Piece { field, extent: Extent { begin, end }, at, step, axes, .. } = piece;
+        let Piece { field, extent: Extent { begin, end, lists }, at, step, axes, .. } = piece;
         let (augment, affine) = (None, None);
-        let part = Part { uri, feed, begin, end, field: *field, at, step, axes, augment, affine };
-        self.fields.changes[*field as usize].of(part)
+        let field = *field;
+        let part = Part { uri, feed, begin, end, field, at, step, lists, axes, augment, affine };
+        self.fields.changes[field as usize].of(part)
     }
 
     /// A piece as the staging of maps has it; None of a value, which needs next to nothing.
@@ -269,6 +271,10 @@ impl Samples {
         if config.max_boxes_per_sample == 0 {
             config.max_boxes_per_sample = most.max(self.fields.names.len()) as u32;
         }
+        let indices = |item: &Item| {
+            item.pieces.iter().fold(0, |all: u32, piece| all.saturating_add(piece.extent.indices()))
+        };
+        feed::set_indices(&mut config, flags, self.items.iter().map(indices));
         let types = feed::element_types(&self.uris.list);
         if !flags.caps_given() {
             if !flags.is_given("max_resample_bytes") {

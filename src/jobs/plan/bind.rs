@@ -84,8 +84,9 @@ fn bind_boxes(
     let row = |number: usize| shared.box_row(slot, sample * boxes + number as u32);
     for (number, queued) in queued.iter().enumerate() {
         let (field, shape) = (u32::from(queued.field), queued.shape);
-        let QueuedBox { is_on_device, is_augmented, is_resampled, .. } = *queued;
-        let record = BoxRecord { sample, field, is_on_device, is_augmented, is_resampled, shape };
+        let QueuedBox { is_on_device, is_augmented, is_resampled, runs, .. } = *queued;
+        let record =
+            BoxRecord { sample, field, is_on_device, is_augmented, is_resampled, runs, shape };
         state.slots.boxes.write(row(number), record);
         if is_augmented {
             let words = state.queue.augment(sample, number as u32);

@@ -17,7 +17,7 @@ use crate::records::{DeviceMemory, Dtype, Fed, FedData, VALUE_BYTES};
 /// # Safety
 /// `source.tensor` is NULL or as the header says, and so is its memory.
 pub unsafe fn read_fed(
-    target: &mut Request,
+    target: &mut Request<'_>,
     source: &SampleBox,
     why: &mut Why,
 ) -> Result<(), Status> {
@@ -87,7 +87,7 @@ fn dense_strides(fed: &Fed) -> [i64; RANK_MAX] {
 /// Notes where the caller's memory lies. An axis of a negative stride is looked at from its other
 /// end; the box as well, unless a map leads to its elements.
 fn borrow_memory(
-    target: &mut Request,
+    target: &mut Request<'_>,
     mut fed: Fed,
     tensor: &Tensor,
     strides: &[i64; RANK_MAX],
@@ -141,7 +141,7 @@ fn element_type(tensor: &Tensor, why: &mut Why) -> Result<(Dtype, u32), Status> 
 
 /// Looks at an axis from its other end.
 fn turn_axis(
-    target: &mut Request,
+    target: &mut Request<'_>,
     (axis, extent): (usize, u64),
     why: &mut Why,
 ) -> Result<(), Status> {

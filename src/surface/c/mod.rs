@@ -215,7 +215,7 @@ pub unsafe extern "C" fn wavetrain_push(
     taken: *mut usize,
 ) -> i32 {
     in_instance(loader, |instance| {
-        let fill = |number: usize, at: u32, target: &mut Request| {
+        let fill = |number: usize, at: u32, target: &mut Request<'_>| {
             // SAFETY: `count` samples of `sample_bytes` bytes each are readable, and
             // `check_samples` says that their bytes fit the address space.
             let read = |why: &mut Why| unsafe {

@@ -6,8 +6,10 @@
 use super::affine::read_affine;
 use super::augment::read_augment;
 use super::feed::read_fed;
-use crate::base::abi::{BOX_URI, BOX_VALUE, Blank, Error, Grows, Sample, SampleBox, write_text};
-use crate::base::limits::{RANK_MAX, URI_BYTES_MAX};
+use crate::base::abi::{
+    BOX_URI, BOX_VALUE, Blank, Error, Grows, IndexList, Sample, SampleBox, write_text,
+};
+use crate::base::limits::{INDICES_MAX, RANK_MAX, URI_BYTES_MAX};
 use crate::base::status::{Failure, Status, Why, with_why};
 use crate::engine::requests::Request;
 use crate::fail;
@@ -260,7 +262,7 @@ pub unsafe fn scratch_from_c<'a>(
 /// The array has that sample, and at most isize::MAX bytes. Its `boxes` and their `uri` are NULL or
 /// readable as the header says.
 pub unsafe fn read_sample(
-    target: &mut Request,
+    target: &mut Request<'_>,
     samples: *const Sample,
     (number, bytes): (usize, usize),
     at: u32,
@@ -295,7 +297,7 @@ pub unsafe fn read_sample(
 /// # Safety
 /// Those bytes can be read; the box's uri and tensor are NULL or as the header says.
 pub unsafe fn read_box(
-    target: &mut Request,
+    target: &mut Request<'_>,
     (source, bytes): (*const SampleBox, usize),
     why: &mut Why,
 ) -> Result<(), Status> {
@@ -314,6 +316,8 @@ pub unsafe fn read_box(
         read_augment(&mut target.augment, source.augment, why)?;
         read_affine(&mut target.augment, source.affine, why)?;
     }
+    // SAFETY: each list is as the header says.
+    unsafe { read_lists(target, &source, why)? };
     (target.rank, target.begin, target.end) = (rank, source.begin, source.end);
     (target.field, target.at) = (source.field, source.at);
     (target.step, target.axes) = (source.step, source.axes);
@@ -326,11 +330,58 @@ pub unsafe fn read_box(
     unsafe { read_uri(target, &source, why) }
 }
 
+/// Notes the index lists of a box.
+///
+/// # Safety
+/// `source.lists` is NULL, or leads to what the header says, which stays during the call.
+unsafe fn read_lists(
+    target: &mut Request<'_>,
+    source: &SampleBox,
+    why: &mut Why,
+) -> Result<(), Status> {
+    target.lists.clear();
+    let (count, bytes) = (source.n_lists as usize, source.list_bytes as usize);
+    if count == 0 && source.lists.is_null() && bytes == 0 {
+        return Ok(());
+    }
+    if count == 0 || count > RANK_MAX || source.lists.is_null() {
+        let text = "1 to 16, or lists NULL and list_bytes 0 with it";
+        return Err(fail!(why, Invalid, "n_lists = {count}: must be {text}"));
+    }
+    for number in 0..count {
+        let place = source.lists.wrapping_byte_add(number.wrapping_mul(bytes));
+        let sizes = (bytes, size_of::<IndexList>());
+        // SAFETY: there are `n_lists` of this size.
+        let list = unsafe { read_sized(place, sizes, "list_bytes", why)? };
+        let (axis, given, reserved) = (list.axis as usize, list.n_indices, list.reserved);
+        let is_array = !list.indices.is_null() && list.indices.is_aligned() || given == 0;
+        if given > u64::from(INDICES_MAX) || !is_array || reserved != 0 {
+            return Err(fail!(
+                why,
+                Invalid,
+                "lists[{number}]: {given} indices of at most {INDICES_MAX}; indices must not be \
+                 NULL, must lie at a multiple of 8, and reserved = {reserved} must be 0"
+            ));
+        }
+        let indices: &[i64] = match given {
+            0 => &[],
+            // SAFETY: there are as many, aligned, which nobody writes during the call.
+            _ => unsafe { slice::from_raw_parts(list.indices, given as usize) },
+        };
+        target.lists.push((axis, indices));
+    }
+    Ok(())
+}
+
 /// Checks and copies the uri of a box.
 ///
 /// # Safety
 /// `source.uri` is NULL or has `uri_bytes` readable bytes.
-unsafe fn read_uri(target: &mut Request, source: &SampleBox, why: &mut Why) -> Result<(), Status> {
+unsafe fn read_uri(
+    target: &mut Request<'_>,
+    source: &SampleBox,
+    why: &mut Why,
+) -> Result<(), Status> {
     if !source.tensor.is_null() {
         return Err(fail!(why, Invalid, "the box has a tensor, but its kind is that of a uri"));
     }

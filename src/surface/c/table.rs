@@ -48,7 +48,7 @@ pub unsafe extern "C" fn wavetrain_push_table(
         if taken.is_null() {
             return Err(invalid(format_args!("taken is NULL")));
         }
-        let fill = |(row, at): (usize, u32), target: &mut Request, why: &mut Why| {
+        let fill = |(row, at): (usize, u32), target: &mut Request<'_>, why: &mut Why| {
             // SAFETY: there are `n_columns` columns of `column_bytes` bytes, of which push asks for
             // fewer than 256, and what they point to is as the header says.
             unsafe { fill_box(instance, columns, column_bytes, count, (row, at), target, why) }
@@ -78,7 +78,7 @@ unsafe fn fill_box(
     bytes: u32,
     count: usize,
     (row, at): (usize, u32),
-    target: &mut Request,
+    target: &mut Request<'_>,
     why: &mut Why,
 ) -> Result<(), Status> {
     let sizes = (bytes as usize, size_of::<TableColumn>());

@@ -48,6 +48,18 @@ fn fields_and_boxes_on_a_device_are_what_numpy_makes_of_them_and_so_are_their_di
 }
 
 #[test]
+fn axes_as_lists_of_their_elements_give_the_same_bytes_on_a_device() {
+    let Some(simulator) = Simulator::take() else { return };
+    let mut lists = 0;
+    for case in effort::half(&cases(), KINDS).filter(|case| case.number % 3 == 0) {
+        let number = case.number;
+        simulator.set_mode([Mode::Eager, Mode::Jitter, Mode::Lazy][number % 4 % 3], number as u64);
+        lists += case.stream_listed(&Config { digest: 1, ..config(case, &simulator) });
+    }
+    assert!(lists > 100, "{lists}");
+}
+
+#[test]
 fn arithmetic_on_a_device_gives_the_bytes_of_the_host_and_their_digests() {
     let Some(simulator) = Simulator::take() else { return };
     let lender = Lender::new(simulator.driver_path());

@@ -134,6 +134,7 @@ impl<'a> Parts<'a> {
         Extent {
             begin: ends.iter().map(|ends| ends.0 as i64).collect(),
             end: ends.iter().map(|ends| ends.1 as i64).collect(),
+            lists: Vec::new(),
         }
     }
 }
@@ -157,7 +158,7 @@ impl List for Parts<'_> {
     }
 
     fn push(loader: &Loader, items: &[Item<'_>], timeout_ns: u64) -> (usize, Result<(), Failure>) {
-        let parts = items.iter().map(|Item { uri, extent: Extent { begin, end }, .. }| {
+        let parts = items.iter().map(|Item { uri, extent: Extent { begin, end, .. }, .. }| {
             [Part { uri, begin, end, ..Part::default() }]
         });
         let parts: Vec<_> = parts.collect();

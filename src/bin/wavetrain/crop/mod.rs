@@ -217,6 +217,8 @@ fn run_group(
     config.dtype_bytes = if dtype == Dtype::Raw { dtype_bytes } else { 0 };
     let element = u64::from(group.element.1);
     let bytes = group.shape.iter().fold(element, |all, extent| all.saturating_mul(*extent));
+    let indices = group.indexes.iter().map(|index| requests.items[*index].1.indices());
+    feed::set_indices(&mut config, &options.flags, indices);
     feed::set_batch(&mut config, &options.flags, bytes, group.indexes.len() as u64);
     if !options.flags.caps_given() {
         if !options.flags.is_given("max_resample_bytes") {

@@ -26,6 +26,7 @@ Writes boxes of arrays as .npy files.
 A BOX is begin:end per axis, and what is left out of it the array's: 0:64,:,32:160
 (--box=-16:48,.. where it starts with a minus); \"\" of an array without axes.
 A request is a line {\"uri\": \"..\", \"box\": [[0,64],[0,128]]}; '-' reads standard input.
+An axis of its box may be a list, in any order: [[0,64],{\"indices\": [9,2,2]}].
 
   -o, --out FILE        boxes of one shape, stacked [N, ..] in order; one box alone on the command
                         line is written unstacked; '-' writes standard output

@@ -283,7 +283,7 @@ impl<'a> Plan<'a> {
             let ends = begin.iter().zip(&self.store.extents);
             let end = ends.map(|(begin, extent)| begin + *extent as i64).collect();
             let uri = &self.store.uris[array];
-            requests.add(uri, Extent { begin: begin.to_vec(), end });
+            requests.add(uri, Extent { begin: begin.to_vec(), end, lists: Vec::new() });
         }
         Ok(requests)
     }

@@ -144,7 +144,7 @@ impl List for Cells<'_> {
 
     fn push(loader: &Loader, items: &[Cell<'_>], timeout_ns: u64) -> (usize, Result<(), Failure>) {
         let parts = items.iter().map(|item| {
-            let Cell { uri, axes, extent: Extent { begin, end }, .. } = item;
+            let Cell { uri, axes, extent: Extent { begin, end, .. }, .. } = item;
             [Part { uri, begin, end, axes, ..Part::default() }]
         });
         let parts: Vec<_> = parts.collect();
@@ -229,7 +229,7 @@ mod tests {
     fn cells_are_whole_chunks_and_each_element_of_the_box_is_in_one() {
         let shape = [300, 200, 90];
         for (begin, end) in [([0, 0, 0], [300, 200, 90]), ([7, 31, 2], [259, 200, 90])] {
-            let extent = Extent { begin: begin.to_vec(), end: end.to_vec() };
+            let extent = Extent { begin: begin.to_vec(), end: end.to_vec(), lists: Vec::new() };
             for chunk in [[1, 1, 1], [30, 20, 10], [64, 200, 7], [300, 200, 90], [512, 300, 100]] {
                 for (codecs, is_whole) in CODECS {
                     let info = info(&shape, &chunk, codecs);
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn the_axis_of_the_sets_is_the_first_of_a_sample() {
         let info = info(&[10, 20, 30], &[10, 20, 30], "");
-        let extent = Extent { begin: vec![0; 3], end: vec![10, 20, 30] };
+        let extent = Extent { begin: vec![0; 3], end: vec![10, 20, 30], lists: Vec::new() };
         let shape = |by_axis| Cells::new("a", &info, &extent, by_axis).sample_shape();
         assert_eq!(shape(None), [10, 20, 30]);
         assert_eq!(shape(Some(0)), [10, 20, 30]);

@@ -182,7 +182,7 @@ fn source(options: &Options) -> Outcome<Source> {
     let extent = match &options.extent {
         None => {
             let end = shape.iter().map(|extent| *extent as i64).collect();
-            Extent { begin: vec![0; shape.len()], end }
+            Extent { begin: vec![0; shape.len()], end, lists: Vec::new() }
         }
         Some(text) => {
             let words = [uri.clone(), text.clone()];
