@@ -11,17 +11,20 @@
 use crate::base::limits::RANK_MAX;
 use crate::base::status::{Failure, Status, Why};
 use crate::engine::Engine;
-use crate::engine::requests::Request;
+use crate::engine::requests::{Lists, Request};
 use crate::fail;
 use crate::intake::draft::Draft;
 use crate::intake::queue::NewBox;
 use crate::records::{AxisWalk, BoxShape};
-use arrayvec::ArrayVec;
-
-/// The lists of a box: of each its axis, and the elements.
-pub type Lists<'a> = ArrayVec<(usize, &'a [i64]), RANK_MAX>;
 
 impl Engine {
+    /// Whether the lists of a box can be what its axes read, and are not too long.
+    pub(super) fn check_lists(&self, request: &Request<'_>, why: &mut Why) -> Result<(), Status> {
+        check(request, why)?;
+        // Without room for any there are no drafts.
+        self.check_listed(count(&request.lists), why)
+    }
+
     /// Adds box number `number` to a draft, each run of its index lists as a box. `listed`: the
     /// indices of the boxes before it.
     pub(super) fn draft_box(
@@ -52,7 +55,7 @@ impl Engine {
     }
 
     /// Whether a sample may have so many indices in lists.
-    pub(super) fn check_listed(&self, count: u64, why: &mut Why) -> Result<(), Status> {
+    fn check_listed(&self, count: u64, why: &mut Why) -> Result<(), Status> {
         let most = self.shared.settings.config.max_indices_per_sample;
         if count <= u64::from(most) {
             return Ok(());
@@ -67,7 +70,7 @@ impl Engine {
 }
 
 /// Whether the lists of a box can be what its axes read.
-pub(super) fn check(request: &Request<'_>, why: &mut Why) -> Result<(), Status> {
+fn check(request: &Request<'_>, why: &mut Why) -> Result<(), Status> {
     if request.fed.is_fed() || request.augment.affine().is_some() {
         let (what, way_out) = match request.fed.is_fed() {
             true => ("tensor", "gather its elements before you feed it"),
@@ -106,12 +109,12 @@ pub(super) fn check(request: &Request<'_>, why: &mut Why) -> Result<(), Status> 
 }
 
 /// Indices that count for a box.
-pub(super) fn count(lists: &Lists<'_>) -> u64 {
+fn count(lists: &Lists<'_>) -> u64 {
     lists.iter().fold(1, |count: u64, (_, indices)| count.saturating_mul(indices.len() as u64))
 }
 
 /// Boxes that the lists make of a box, at most [`count`].
-pub(super) fn runs(lists: &Lists<'_>) -> u32 {
+fn runs(lists: &Lists<'_>) -> u32 {
     let of_list = |indices: &[i64]| {
         let next = |at: &usize| Some(at + run_at(indices, *at).0).filter(|at| *at < indices.len());
         core::iter::successors(Some(0), next).count() as u32
@@ -133,12 +136,7 @@ fn run_at(indices: &[i64], at: usize) -> (usize, bool) {
 
 /// Calls `each` with the shape of each box that the lists make of one of that `shape`, the places
 /// of the last list fastest. `extents`: of its field.
-pub(super) fn each_run(
-    lists: &Lists<'_>,
-    shape: &BoxShape,
-    extents: &[u64],
-    mut each: impl FnMut(&BoxShape),
-) {
+fn each_run(lists: &Lists<'_>, shape: &BoxShape, extents: &[u64], mut each: impl FnMut(&BoxShape)) {
     // The first place of the run in turn, of each list.
     let mut at = [0usize; RANK_MAX];
     loop {

@@ -18,7 +18,7 @@ mod hello;
 pub mod host_threads;
 pub mod lend;
 mod limits;
-pub mod lists;
+mod lists;
 pub mod numa;
 pub mod open;
 pub mod open_device;

@@ -12,7 +12,6 @@ use crate::base::text::{List, Uri};
 use crate::cuda::DeviceEngine;
 use crate::engine::Engine;
 use crate::engine::axes::{axes_as_given, axes_in_order};
-use crate::engine::lists::{self, Lists};
 use crate::fail;
 use crate::intake::draft::{Cover, Draft};
 use crate::intake::queue::{Full, NewBox};
@@ -50,6 +49,9 @@ impl Name {
 
 /// The places along each axis of a box.
 pub(super) type Walks = ArrayVec<AxisWalk, RANK_MAX>;
+
+/// The index lists of a box: of each its axis, and the elements.
+pub type Lists<'a> = ArrayVec<(usize, &'a [i64]), RANK_MAX>;
 
 /// One box of a sample as push takes it, whose lists the caller keeps during the call.
 pub struct Request<'a> {
@@ -321,9 +323,7 @@ impl Engine {
         self.fix_name(request, why)?;
         let field = self.field_of(request, why)?;
         if !request.lists.is_empty() {
-            // Without room for any there are no drafts.
-            lists::check(request, why)?;
-            self.check_listed(lists::count(&request.lists), why)?;
+            self.check_lists(request, why)?;
         }
         let walks = request.walks(why)?;
         self.place(request, field, &walks, why)?;

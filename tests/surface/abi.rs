@@ -30,7 +30,7 @@ type Facts = BTreeMap<String, i64>;
 /// Name in C, size, and the fields with their offsets.
 type Layout = (&'static str, usize, &'static [(&'static str, usize)]);
 
-fn rust_layouts() -> [Layout; 30] {
+fn rust_layouts() -> [Layout; 31] {
     macro_rules! layouts {
         ($($rust:ident: $c:literal),+ $(,)?) => {
             [$(($c, size_of::<$rust>(), $rust::FIELDS)),+]
@@ -42,6 +42,7 @@ fn rust_layouts() -> [Layout; 30] {
         Memory: "wavetrain_memory",
         SampleBox: "wavetrain_box",
         Erase: "wavetrain_erase",
+        IndexList: "wavetrain_index_list",
         Augment: "wavetrain_augment",
         Affine: "wavetrain_affine",
         Sample: "wavetrain_sample",

@@ -55,6 +55,34 @@ fn npy(folder: &Path, name: &str) -> (String, Vec<u8>) {
 }
 
 #[test]
+fn an_axis_of_indices_is_read_in_their_order() {
+    let folder = folder("indices");
+    let uri = array(&folder);
+    let fields = json!([{"name": "image", "sample_shape": [2, 3], "dtype": "u8", "pad_value": 9}]);
+    let axis = json!({"indices": [7, 0, 0]});
+    let lines = [
+        json!({"uri": uri, "box": [[2, 4], axis]}),
+        json!({"boxes": [{"uri": uri, "box": [{"indices": [5, 1]}, axis], "at": [0, 0]}]}),
+        json!({"uri": uri, "box": [{"indices": [3]}, [4, 6]]}),
+    ];
+    let output = crop(&folder, &fields, &lines, &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(npy(&folder, "image.000000.npy").1, [27, 20, 20, 37, 30, 30]);
+    assert_eq!(npy(&folder, "image.000001.npy").1, [57, 50, 50, 17, 10, 10]);
+    assert_eq!(npy(&folder, "image.000002.npy").1, [34, 35, 9, 9, 9, 9]);
+    // Without fields, and with less room than a box takes.
+    let command = ["crop", "-o", "one.npy"];
+    let output = run(&folder, &command, &fields, &lines[..1]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let file = fs::read(folder.join("one.npy")).unwrap();
+    assert_eq!(file[file.len() - 6..], [27, 20, 20, 37, 30, 30]);
+    let command = ["crop", "-o", "one.npy", "--max-indices-per-sample", "2"];
+    let output = run(&folder, &command, &fields, &lines[..1]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("--max-indices-per-sample=2"), "{text}");
+}
+
+#[test]
 fn each_field_of_each_sample_is_a_file() {
     let folder = folder("files");
     let uri = array(&folder);
