@@ -12,7 +12,8 @@
 //!                          foreseen   shard_index
 //! ```
 //!
-//! Samples wait in the queue of `intake`; their arrays' metadata is loaded ahead (`source`). The
+//! Samples wait in the queue of `intake`, each run of an index list as a box of its own; their
+//! arrays' metadata is loaded ahead (`source`). The
 //! planner binds the next samples to a batch slot, walks the chunks of all their boxes at once
 //! (`plan`), looks up where each lies (`read`) and cuts the stream into `wave`s of fixed capacity.
 //! A worker that finds a chunk's bytes in the page cache reads and decodes them in its own scratch
