@@ -22,7 +22,7 @@ from typing import Any, cast
 from wavetrain import _border, _native
 from wavetrain._border import short
 from wavetrain._causes import Causes
-from wavetrain._errors import StorageError, WavetrainError
+from wavetrain._errors import NotFound, StorageError, WavetrainError
 from wavetrain._library import library
 
 LOGGER = logging.getLogger("wavetrain.remote")
@@ -31,6 +31,8 @@ SCHEME = re.compile(r"(raw:)?(zip:|(s3a?|gs|az|abfss?|https?)://)")
 ARCHIVE = re.compile(r"(?:file://)?(.*?\.zip)(?:/|$)")
 # Words of the library for a failure of a hook.
 HOOKED = ("the files hook reports a failure", "another version")
+# Words of the client for an object that a status other than 404 makes absent.
+DENIED = ": the server answered "
 CLIENTS_KEPT = 8  # that no loader uses
 lock = threading.Lock()
 CLIENTS: collections.OrderedDict[Any, Any] = collections.OrderedDict()
@@ -79,9 +81,15 @@ class RemoteCauses(Causes):
         self.client = client
 
     def of(self, failure: WavetrainError) -> BaseException | None:
-        is_own = isinstance(failure, StorageError) and any(each in str(failure) for each in HOOKED)
-        text = self.client.last_error() if is_own else ""
-        return RemoteFailure(text) if text else None
+        text = self.client.last_error()
+        if isinstance(failure, NotFound):
+            # A document that was denied, and that `absent` makes one that is not there.
+            name, denied, _ = text.partition(DENIED)
+            is_own = bool(denied) and name.rpartition("/")[0] in str(failure)
+        else:
+            is_own = isinstance(failure, StorageError)
+            is_own = is_own and any(each in str(failure) for each in HOOKED)
+        return RemoteFailure(text) if is_own and text else None
 
 
 class RemoteHook:
@@ -180,7 +188,8 @@ def remote(
     allow_http: an endpoint may be http://; one that is given here may.
     ca_file: certificates (PEM) that are trusted too. proxy: of all requests, else that of the
         environment.
-    absent: statuses that mean absent, "404"; "404,403" where keys of s3 cannot be listed.
+    absent: statuses that mean absent, "404"; "404,403" where keys of s3 cannot be listed. Then a
+        chunk that is denied holds the fill value, and `stats()["denied"]` has their number.
     whole_files: files of web servers without ranges are read whole.
     threads, reads_max, cache_bytes, max_entry_bytes, retries_max: as wavetrain_remote.h has them.
     timeout_s: for all tries of one read.

@@ -123,7 +123,8 @@ typedef struct wavetrain_remote_config {
     const char *proxy_url;       /* [NULL] the proxy of all requests; it may have a user */
     const char *absent;          /* [NULL = "404"] statuses that mean absent. S3 answers 403 for
                                   * absent keys where the caller may not list the bucket:
-                                  * "404,403" then, which hides that access is denied */
+                                  * "404,403" then, which hides that access is denied. Wrong keys
+                                  * and listings that are denied stay failures; see `denied` */
 } wavetrain_remote_config;
 
 /* Figures since open. */
@@ -144,6 +145,7 @@ typedef struct wavetrain_remote_stats_view {
     uint64_t inflated;       /* entries */
     uint64_t in_flight;      /* requests, now */
     uint64_t in_flight_max;
+    uint64_t denied;         /* calls among `absent` that met another status than 404 */
 } wavetrain_remote_stats_view;
 
 /* Fills *config, of struct_size bytes, with the defaults. OK, INVALID. */

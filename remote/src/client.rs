@@ -405,7 +405,15 @@ impl Shared {
     fn report(&self, error: &Error) {
         let stats = &self.core.fetch.stats;
         match error.kind {
-            Kind::Absent => return add(&stats.absent, 1),
+            Kind::Absent => {
+                add(&stats.absent, 1);
+                if error.is_denied {
+                    // It is no failure, but the reason if a document is missed.
+                    add(&stats.denied, 1);
+                    *lock(&self.last_error) = error.to_string();
+                }
+                return;
+            }
             Kind::Changed => add(&stats.changed, 1),
             // The caller asks for names then.
             Kind::Unlisted => return,

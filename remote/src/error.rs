@@ -26,6 +26,8 @@ pub enum Kind {
 pub struct Error {
     /// How to treat it.
     pub kind: Kind,
+    /// Of what is absent: by a status other than 404, which the config names.
+    pub is_denied: bool,
     text: Arc<str>,
 }
 
@@ -41,6 +43,11 @@ impl Error {
     /// An object that does not exist.
     pub fn absent(name: &str) -> Self {
         Self::new(Kind::Absent, format!("{name}: there is no such object"))
+    }
+
+    /// An object that is taken for one that does not exist, because the config names the status.
+    pub fn denied(text: String) -> Self {
+        Self { is_denied: true, ..Self::new(Kind::Absent, text) }
     }
 
     /// An object that is not the version that was asked for.
@@ -61,7 +68,7 @@ impl Error {
     }
 
     fn new(kind: Kind, text: impl Into<String>) -> Self {
-        Self { kind, text: Arc::from(text.into()) }
+        Self { kind, is_denied: false, text: Arc::from(text.into()) }
     }
 }
 
@@ -84,6 +91,9 @@ const SECRET_BYTES_MIN: usize = 6;
 const SECRET_WORDS: [&str; 8] =
     ["secret", "token", "password", "sas", "access_key", "account_key", "credential", "client_id"];
 
+/// A key that ends so has the name of a file, which an error may show.
+const NAMES_OF_FILES: [&str; 3] = ["_file", "_path", "application_credentials"];
+
 impl fmt::Debug for Secrets {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Secrets({})", self.0.len())
@@ -94,7 +104,8 @@ impl Secrets {
     /// Adds the value of `key` if the key's name marks it as a secret.
     pub fn add(&mut self, key: &str, value: &str) {
         let key = key.to_ascii_lowercase();
-        let is_secret = SECRET_WORDS.iter().any(|word| key.contains(word));
+        let is_path = NAMES_OF_FILES.iter().any(|end| key.ends_with(end));
+        let is_secret = !is_path && SECRET_WORDS.iter().any(|word| key.contains(word));
         if is_secret && value.len() >= SECRET_BYTES_MIN {
             self.0.push(value.to_owned());
         }
@@ -180,6 +191,9 @@ mod tests {
     fn plain_values_stay() {
         let mut secrets = Secrets::default();
         secrets.add("aws_region", "us-east-1");
-        assert_eq!(secrets.clean("us-east-1 is far"), "us-east-1 is far");
+        secrets.add("GOOGLE_APPLICATION_CREDENTIALS", "/home/me/key.json");
+        secrets.add("AWS_WEB_IDENTITY_TOKEN_FILE", "/run/token");
+        let text = "us-east-1 is far, /home/me/key.json and /run/token are files";
+        assert_eq!(secrets.clean(text), text);
     }
 }

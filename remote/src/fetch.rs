@@ -110,9 +110,11 @@ impl Fetch {
         let head = GetOptions { head: true, ..GetOptions::default() };
         let attempt = Attempt::default();
         let asked = self.get_noted(object, head, &attempt).await;
-        let is_refused = matches!(attempt.met().status, 405 | 501);
+        let (status, is_http) = (attempt.met().status, object.scheme() == Scheme::Http);
+        // An answer to HEAD has no body, so that it does not name the kind of a denial.
+        let is_denied = status != 404 && self.config.absent.contains(&status);
         let (result, _) = match asked {
-            Err(_) if is_refused && object.scheme() == Scheme::Http => {
+            Err(_) if is_denied || (is_http && matches!(status, 405 | 501)) => {
                 // The answer to one byte has the size of all. An empty file has no such byte, and
                 // is a failure there.
                 let range = Some(GetRange::Bounded(0..1));
@@ -226,7 +228,7 @@ impl Fetch {
                 if met.is_whole {
                     object.store.has_no_ranges.store(true, Relaxed);
                 }
-                Err(fault_of(&error, &met, shown, &self.config, &self.secrets))
+                Err(fault_of(&error, &met, shown, &self.config.absent, &self.secrets))
             }
             Err(_) => Err(Fault::again(format!("{shown}: no answer within {limit:?}"))),
         }
@@ -340,8 +342,9 @@ impl Fetch {
         let attempt = Attempt::default();
         let limit = self.config.connect_timeout + self.config.idle_timeout;
         let late = |_| Fault::again(format!("{shown}: no answer within {limit:?}"));
+        // A listing that is denied is a failure, whatever `absent` says of objects.
         let fault = |error: object_store::Error| {
-            fault_of(&error, &attempt.met(), shown, &self.config, &self.secrets)
+            fault_of(&error, &attempt.met(), shown, &[404], &self.secrets)
         };
         let (result, token) = match &object.store.pages {
             Some(pages) => {
@@ -358,9 +361,10 @@ impl Fetch {
             }
             None => {
                 let listing = object.store.objects.list_with_delimiter(Some(object.path));
-                let listing = tokio::time::timeout(limit, listing).await.map_err(late)?;
-                let result = listing.map_err(|error| self.no_listing(&error, shown))?;
-                (result, None)
+                let listing = tokio::time::timeout(limit, attempt.around(listing));
+                let listing = listing.await.map_err(late)?;
+                unlisted(attempt.met().status, shown)?;
+                (listing.map_err(fault)?, None)
             }
         };
         let files = result.objects.iter().map(|meta| (&meta.location, false));
@@ -373,19 +377,26 @@ impl Fetch {
         Ok(Page { children: files.chain(folders).filter_map(child).collect(), token })
     }
 
-    /// A web server lists only where it speaks WebDAV.
-    fn no_listing(&self, error: &object_store::Error, shown: &str) -> Fault {
-        let text = self.secrets.clean(&chain(error));
-        Fault::Final(Error::unlisted(format!(
-            "{shown}: folders of a web server can be listed only where it speaks WebDAV: {text}"
-        )))
-    }
-
     async fn permit(&self, object: &Object<'_>) -> Permit {
         let permit = self.gate.acquire(&object.name.key).await;
         let now = u64::from(self.gate.in_flight());
         self.stats.in_flight_max.fetch_max(now, Relaxed);
         permit
+    }
+}
+
+/// A failure if the status of an answer is one of a web server that does not speak WebDAV. Express
+/// answers 404 there, and WebDAV itself for a folder that does not exist; an answer of WebDAV has
+/// the status 207.
+fn unlisted(status: u16, shown: &str) -> std::result::Result<(), Fault> {
+    match status {
+        200..=206 | 208..=299 | 400 | 404 | 405 | 501 => {
+            Err(Fault::Final(Error::unlisted(format!(
+                "{shown}: folders of a web server can be listed only where it speaks WebDAV: the \
+             server answered {status}"
+            ))))
+        }
+        _ => Ok(()),
     }
 }
 

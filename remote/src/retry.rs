@@ -98,12 +98,12 @@ fn backoff(config: &Config, tries: u32) -> Duration {
     full.mul_f64(0.5 + chance / 2.0)
 }
 
-/// The meaning of a request that failed.
+/// The meaning of a request that failed. `absent` has the statuses of objects that do not exist.
 pub fn fault_of(
     error: &object_store::Error,
     met: &Met,
     shown: &str,
-    config: &Config,
+    absent: &[u16],
     secrets: &Secrets,
 ) -> Fault {
     let code = if met.code.is_empty() { String::new() } else { format!(" ({})", met.code) };
@@ -113,7 +113,14 @@ pub fn fault_of(
     match status {
         _ if met.is_whole => Fault::NoRanges,
         404 if is_bucket => Fault::Final(Error::failed(format!("{said}: there is no such bucket"))),
-        _ if config.absent.contains(&status) => Fault::Final(Error::absent(shown)),
+        404 if absent.contains(&404) => Fault::Final(Error::absent(shown)),
+        // Other codes, such as InvalidAccessKeyId, are of requests that no key would be found by.
+        _ if absent.contains(&status) && matches!(&*met.code, "" | "AccessDenied") => {
+            Fault::Final(Error::denied(format!(
+                "{said}, which the setting absent takes for an object that does not exist: if it \
+                 does, check the credentials and the region"
+            )))
+        }
         501 => Fault::Final(Error::failed(said)),
         408 | 429 | 500..=599 => {
             Fault::Again { error: Error::failed(said), after: met.retry_after, sent: true }
@@ -129,11 +136,22 @@ pub fn fault_of(
         300..=399 => Fault::Final(Error::failed(format!("{said}: check the region and endpoint"))),
         400..=499 => Fault::Final(Error::failed(said)),
         0 => unanswered(error, met, shown, secrets),
+        _ if is_broken(error) => {
+            let text = secrets.clean(&chain(error));
+            Fault::again(format!("{shown}: the answer broke off: {text}"))
+        }
         _ => {
             let text = secrets.clean(&chain(error));
             Fault::Final(Error::failed(format!("{said}, which cannot be used: {text}")))
         }
     }
+}
+
+/// True if the connection failed while the body of an answer was read.
+fn is_broken(error: &object_store::Error) -> bool {
+    let first: &(dyn std::error::Error + 'static) = error;
+    let mut causes = std::iter::successors(Some(first), |error| error.source());
+    causes.any(|cause| cause.is::<object_store::client::HttpError>())
 }
 
 /// No answer: the connection failed, or there were no credentials to ask with.

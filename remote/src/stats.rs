@@ -61,6 +61,8 @@ figures! {
     in_flight,
     /// The most requests that were in flight.
     in_flight_max,
+    /// Calls among those of `absent` that met another status than 404.
+    denied,
 }
 
 /// Adds to a figure.

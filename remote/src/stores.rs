@@ -15,11 +15,12 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use lru::LruCache;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
-use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::list::PaginatedListStore;
 use object_store::{
     Certificate, ClientConfigKey, ClientOptions, HeaderMap, HeaderValue, ObjectStore, RetryConfig,
+    StaticCredentialProvider,
 };
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -28,6 +29,10 @@ use std::sync::{Arc, Mutex};
 
 /// The name that servers get; the option user_agent replaces it.
 const USER_AGENT: &str = concat!("wavetrain-remote/", env!("CARGO_PKG_VERSION"));
+
+/// How a store of Google is opened, after the text of a failure to do so.
+const FIX_OF_GS: &str = ": let GOOGLE_APPLICATION_CREDENTIALS name the key file of a service account \
+                         or of a user, or set anonymous for a public bucket";
 
 /// A store that is open.
 pub struct Store {
@@ -93,7 +98,8 @@ impl Stores {
         };
         made.map_err(|error| {
             let (root, text) = (self.secrets.clean(&name.root), self.secrets.clean(&chain(&error)));
-            Error::failed(format!("{root}: the store cannot be opened: {text}"))
+            let fix = if name.scheme == Scheme::Gs { FIX_OF_GS } else { "" };
+            Error::failed(format!("{root}: the store cannot be opened: {text}{fix}"))
         })
     }
 
@@ -141,7 +147,10 @@ impl Stores {
             .with_client_options(self.client_options(name))
             .with_url(&name.root);
         if self.config.anonymous {
-            builder = builder.with_skip_signature(true);
+            // With keys that are nobody's the files of the machine are not read.
+            let nobody = GcpCredential { bearer: String::new() };
+            let nobody = Arc::new(StaticCredentialProvider::new(nobody));
+            builder = builder.with_skip_signature(true).with_credentials(nobody);
         }
         for (key, value) in &self.config.options {
             if let Some(OptionOf::Google(key)) = option_of(key) {

@@ -1,7 +1,7 @@
 //! The wire below `object_store`: requests are counted, and what an answer said is noted.
 //!
 //! In: the requests that object_store makes. Out: the same answers. A request that carries an
-//! `Attempt` in its extensions leaves its status there, so that `retry` can decide by numbers and
+//! `Attempt` in its extensions, or in its task, leaves its status there, so that `retry` can decide by numbers and
 //! not by texts; requests for credentials carry none. An address of http gets the query of its name
 //! here, because object_store has no place for one. Invariant: the body of a failure is read up to
 //! `FAILURE_BYTES_MAX` and for `idle_timeout` at most.
@@ -49,12 +49,22 @@ impl Attempt {
         lock(&self.0).clone()
     }
 
+    /// Runs a request that cannot carry extensions, and is noted here.
+    pub async fn around<T>(&self, request: impl Future<Output = T>) -> T {
+        AROUND.scope(self.clone(), request).await
+    }
+
     /// Extensions of a request that is noted here.
     pub fn extensions(&self) -> object_store::Extensions {
         let mut extensions = object_store::Extensions::new();
         extensions.insert(self.clone());
         extensions
     }
+}
+
+tokio::task_local! {
+    /// The attempt of the request that the task makes now.
+    static AROUND: Attempt;
 }
 
 /// Makes the wires of one store.
@@ -99,6 +109,7 @@ impl HttpService for Wire {
     async fn call(&self, mut request: HttpRequest) -> std::result::Result<HttpResponse, HttpError> {
         add(&self.stats.requests, 1);
         let attempt = request.extensions().get::<Attempt>().cloned();
+        let attempt = attempt.or_else(|| AROUND.try_with(Attempt::clone).ok());
         let has_range = request.headers().contains_key(http::header::RANGE);
         if !self.query.is_empty() {
             add_query(&mut request, &self.query)?;

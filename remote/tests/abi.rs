@@ -123,7 +123,8 @@ fn structs_are_those_of_the_headers() {
         cached_bytes,
         inflated,
         in_flight,
-        in_flight_max
+        in_flight_max,
+        denied
     );
     check(&mut checks, "WAVETRAIN_FILE_ABSENT == -1");
     check(&mut checks, "WAVETRAIN_FILE_FAILED == -2");

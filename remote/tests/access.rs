@@ -4,7 +4,7 @@ mod common;
 
 use common::python::{has_module, python};
 use common::server::Server;
-use common::{open, painted, quick, read, text};
+use common::{alone, open, painted, quick, read, text};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -24,20 +24,6 @@ fn server_with_bucket() -> Server {
     let server = Server::start();
     server.put("/bucket/a", &painted(100), "\"v\"");
     server
-}
-
-/// Runs a test of this program again, in a process with these variables.
-fn alone(test: &str, variables: &[(&str, &str)]) -> bool {
-    if std::env::var_os("WAVETRAIN_REMOTE_ALONE").is_some() {
-        return true;
-    }
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture"]).env("WAVETRAIN_REMOTE_ALONE", "1");
-    for (key, value) in variables {
-        command.env(key, value);
-    }
-    assert!(command.status().unwrap().success());
-    false
 }
 
 #[test]

@@ -67,9 +67,39 @@ fn absent_is_told_from_failed() {
     }
     server.fail(&[Fault::Status(403, "")]);
     assert!(text(client.size(&url)).contains("absent = \"404,403\""));
+}
+
+const DENIED: Fault = Fault::Answer(403, "<Error><Code>AccessDenied</Code></Error>");
+const BAD_KEY: Fault = Fault::Answer(403, "<Error><Code>InvalidAccessKeyId</Code></Error>");
+
+#[test]
+fn what_is_denied_is_absent_if_the_config_says_so_and_is_counted() {
+    let (server, url, _) = served(10);
     let client = open(Config { absent: vec![404, 403], ..quick() });
-    server.fail(&[Fault::Status(403, "")]);
-    assert_eq!(client.size(&url).unwrap_err().kind, Kind::Absent);
+    server.fail(&[DENIED]);
+    let error = read(&client, &url, 0, 1).unwrap_err();
+    assert!(error.kind == Kind::Absent && error.is_denied, "{error}");
+    assert!(client.last_error().contains("403 (AccessDenied)"), "{}", client.last_error());
+    // HEAD has no code: the object is asked for a byte.
+    server.fail(&[DENIED, DENIED]);
+    assert!(client.size(&url).unwrap_err().is_denied);
+    let error = client.size(&server.url("/b")).unwrap_err();
+    assert!(error.kind == Kind::Absent && !error.is_denied, "{error}");
+    let view = client.view();
+    assert_eq!((view.absent, view.denied, view.failed), (3, 2, 0));
+}
+
+#[test]
+fn keys_that_are_wrong_are_a_failure_whatever_is_absent() {
+    let (server, url, _) = served(10);
+    let client = open(Config { absent: vec![404, 403], ..quick() });
+    server.fail(&[BAD_KEY, DENIED, BAD_KEY]);
+    let errors = [read(&client, &url, 0, 1).unwrap_err(), client.size(&url).unwrap_err()];
+    for error in errors {
+        assert_eq!(error.kind, Kind::Failed);
+        assert!(error.to_string().contains("403 (InvalidAccessKeyId)"), "{error}");
+    }
+    assert_eq!(client.view().absent, 0);
 }
 
 #[test]
@@ -270,12 +300,56 @@ fn the_user_of_an_address_is_a_header_and_is_never_shown() {
     assert!(!error.contains("pa%20ss") && !error.contains("me:"), "{error}");
 }
 
+/// The answer of wsgidav 4.4.0 to PROPFIND with depth 1, of a folder with a file and a folder.
+const FOLDER: &str = include_str!("data/wsgidav_folder.xml");
+
 #[test]
-fn a_web_server_is_not_listed() {
+fn a_web_server_without_webdav_is_not_listed() {
     let (server, _, _) = served(1);
     let client = open(quick());
-    server.fail(&[Fault::Status(405, "")]);
-    assert!(text(client.list(&server.url("/folder"))).contains("WebDAV"));
+    for (status, body) in [(400, ""), (404, ""), (405, ""), (501, ""), (200, "<html></html>")] {
+        server.fail(&[Fault::Answer(status, body)]);
+        let error = client.list(&server.url("/folder")).unwrap_err();
+        assert_eq!(error.kind, Kind::Unlisted, "{status}: {error}");
+        assert!(error.to_string().contains("WebDAV"), "{error}");
+    }
+    assert_eq!(server.requests().len(), 5, "none of them is tried again");
+}
+
+#[test]
+fn a_web_server_with_webdav_is_listed() {
+    let (server, _, _) = served(1);
+    let client = open(quick());
+    for fault in [Fault::Reset, Fault::Status(503, ""), Fault::HalfAnswer(207, FOLDER)] {
+        server.fail(&[fault, Fault::Answer(207, FOLDER)]);
+        let children = client.list(&server.url("/folder")).unwrap();
+        assert_eq!(children, [("zarr.json".to_owned(), false), ("c".to_owned(), true)]);
+    }
+    assert_eq!(client.view().retries, 3);
+}
+
+#[test]
+fn a_listing_that_fails_is_a_failure_with_the_reason() {
+    let (server, _, _) = served(1);
+    let client = open(Config { absent: vec![404, 403], retries_max: 1, ..quick() });
+    let folder = server.url("/folder");
+    let cases = [
+        (DENIED, "403 (AccessDenied)"),
+        (Fault::Status(401, ""), "401"),
+        (Fault::Status(500, ""), "500"),
+        (Fault::Status(503, ""), "503"),
+        (Fault::Reset, "no answer"),
+        (Fault::HalfAnswer(207, FOLDER), "broke off"),
+        (Fault::Answer(207, "<multistatus><response>"), "207"),
+    ];
+    for (fault, reason) in cases {
+        let is_final = matches!(fault, Fault::Status(401, _) | Fault::Answer(..));
+        server.fail(&vec![fault; if is_final { 1 } else { 2 }]);
+        let error = client.list(&folder).unwrap_err();
+        assert_eq!(error.kind, Kind::Failed, "{error}");
+        let text = error.to_string();
+        assert!(text.contains(reason) && text.contains(&folder), "{text}");
+    }
 }
 
 #[test]

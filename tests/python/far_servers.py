@@ -34,6 +34,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     folder: ClassVar[Path]
     requests: ClassVar[Counter[str]]
     status = 0  # what every request gets, if it is not 0
+    missing = 404  # what a name gets that is not there
 
     def do_HEAD(self) -> None:
         self.answer(is_head=True)
@@ -46,7 +47,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.requests[path] += 1
         file = self.folder / path
         if type(self).status or not file.is_file():
-            self.reply(type(self).status or 404, b"", {}, is_head)
+            self.reply(type(self).status or type(self).missing, b"", {}, is_head)
             return
         data = file.read_bytes()
         tag = {"ETag": f'"{hashlib.sha256(data).hexdigest()[:32]}"', "Accept-Ranges": "bytes"}

@@ -129,6 +129,24 @@ def test_a_refusal_is_an_error_that_names_object_and_reason(web):
     check(f"{web.address}/cube.zarr")
 
 
+def test_chunks_that_are_denied_are_missing_only_if_absent_says_so(web, folder):
+    """S3 answers 403 for absent keys where the caller may not list."""
+    write_cube(folder / "denied.zarr", DATA, shards=None)
+    for chunk in (folder / "denied.zarr/c/0").glob("*/*"):
+        chunk.unlink()
+    uri, files = f"{web.address}/denied.zarr", wavetrain.remote(absent="404,403", threads=1)
+    web.handler.missing = 403
+    try:
+        with pytest.raises(wavetrain.StorageError, match=r"c/0.*403.*absent = \"404,403\""):
+            streamed(uri)
+        assert (streamed(uri, files)[:5] == FILL).all()
+        assert files.stats()["denied"] > 0
+        with pytest.raises(wavetrain.NotFound, match=r"none\.zarr.*403"):
+            streamed(f"{web.address}/none.zarr", files)
+    finally:
+        web.handler.missing = 404
+
+
 def test_groups_and_numbered_files_are_listed(s3):
     info = wavetrain.array_info("s3://bucket/plain.zarr", files=s3)
     assert [entry.path for entry in info.entries] == ["c"]

@@ -82,6 +82,7 @@ class Stats(ctypes.Structure):
                 "inflated",
                 "in_flight",
                 "in_flight_max",
+                "denied",
             )
         ],
     ]

@@ -4,6 +4,7 @@
 pub mod python;
 pub mod server;
 
+use std::process::Command;
 use std::time::Duration;
 use wavetrain_remote::{Callbacks, Client, Config};
 
@@ -50,4 +51,18 @@ pub fn read(
 /// The text of what had to fail.
 pub fn text<T: std::fmt::Debug>(result: wavetrain_remote::Result<T>) -> String {
     result.unwrap_err().to_string()
+}
+
+/// Runs a test of this program again, in a process with these variables.
+pub fn alone(test: &str, variables: &[(&str, &str)]) -> bool {
+    if std::env::var_os("WAVETRAIN_REMOTE_ALONE").is_some() {
+        return true;
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture"]).env("WAVETRAIN_REMOTE_ALONE", "1");
+    for (key, value) in variables {
+        command.env(key, value);
+    }
+    assert!(command.status().unwrap().success());
+    false
 }

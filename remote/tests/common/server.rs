@@ -16,6 +16,10 @@ use std::time::Duration;
 pub enum Fault {
     /// This status, with headers.
     Status(u16, &'static str),
+    /// This status and body.
+    Answer(u16, &'static str),
+    /// The same, and the connection closes after half of the body.
+    HalfAnswer(u16, &'static str),
     /// The connection is closed without an answer.
     Reset,
     /// The answer begins, and so many bytes of its body follow before the connection closes.
@@ -193,6 +197,16 @@ fn answer(
         Some(Fault::Status(status, headers)) => {
             let body = if request.is_head { "" } else { "<Error><Code>Planned</Code></Error>" };
             return plain(output, *status, headers, body);
+        }
+        Some(Fault::Answer(status, body)) => {
+            return plain(output, *status, "", if request.is_head { "" } else { body });
+        }
+        Some(Fault::HalfAnswer(status, body)) => {
+            let length = body.len();
+            let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {length}\r\n\r\n");
+            output.write_all(head.as_bytes()).ok()?;
+            output.write_all(&body.as_bytes()[..length / 2]).ok()?;
+            return None;
         }
         Some(Fault::Reset) => return None,
         Some(Fault::Late(time)) => std::thread::sleep(*time),

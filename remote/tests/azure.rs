@@ -1,8 +1,7 @@
-//! Objects of Azure, as azurite serves them, and of Google, as a plain web server does.
+//! Objects of Azure, as azurite serves them.
 
 mod common;
 
-use common::server::Server;
 use common::{open, painted, quick, read};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::{ObjectStoreExt, path::Path};
@@ -108,26 +107,4 @@ fn azure_is_read_and_listed() {
     let next = painted(10);
     runtime.block_on(store.put(&Path::from("a.zarr/c/0"), next.into())).unwrap();
     assert_eq!(read(&client, name, 5, 1).unwrap_err().kind, Kind::Changed);
-}
-
-#[test]
-fn google_is_read() {
-    let server = Server::start();
-    let data = painted(5000);
-    server.put("/box/a.zarr/c/0", &data, "\"v\"");
-    let account = format!(
-        "{{\"gcs_base_url\": \"http://{}\", \"disable_oauth\": true, \"client_email\": \"\", \
-         \"private_key\": \"\", \"private_key_id\": \"\"}}",
-        server.address
-    );
-    let options = vec![("google_service_account_key".to_owned(), account)];
-    let client = open(Config { allow_http: true, options, ..quick() });
-    let name = "gs://box/a.zarr/c/0";
-    let size = client.size(name);
-    assert!(matches!(size, Ok(5000)), "{size:?} {:?}", server.requests());
-    assert_eq!(read(&client, name, 5, 4000).unwrap(), data[5..4005]);
-    let mut tail = [0; 100];
-    assert_eq!(client.read_tail(name, &mut tail).unwrap().size, 5000);
-    assert_eq!(tail, data[4900..]);
-    assert_eq!(client.size("gs://box/none").unwrap_err().kind, Kind::Absent);
 }
