@@ -8,6 +8,7 @@
 # linked into one, what the functions do not reach is dropped, every other name is made local, and
 # both libraries are made of that.
 #
+# REMOTE_FEATURES has the cargo features, `profiles` if it is not set; empty leaves AWS's crates out.
 # CARGO, CC, LD, AR, OBJCOPY and READELF name other tools; CARGO_TARGET_DIR another build folder.
 set -eu
 
@@ -33,8 +34,9 @@ home=${CARGO_HOME:-${HOME:-/}/.cargo}
 separator=$(printf '\037')
 CARGO_ENCODED_RUSTFLAGS="--remap-path-prefix=$home=cargo$separator--remap-path-prefix=$root=remote"
 export CARGO_ENCODED_RUSTFLAGS
+features=${REMOTE_FEATURES-profiles}
 (cd "$root" && "$cargo" rustc --quiet --locked --release --lib --crate-type staticlib \
-    --target-dir "$target") ||
+    --features "$features" --target-dir "$target") ||
     fail "cargo could not build the library"
 
 raw=$target/release/libwavetrain_remote.a

@@ -8,7 +8,7 @@ In: Cargo.lock and the sources that cargo took, by `cargo metadata`; the library
 in the bill; SOURCE_DATE_EPOCH. Out: the same bytes for the same of these. Of several licences to
 choose from the first of CHOSEN is taken. A crate without a licence or its text is an error. Crates
 that run while others are compiled (procedural macros, build scripts) are not inside.
-CARGO and RUSTC name other tools.
+CARGO and RUSTC name other tools; REMOTE_FEATURES is as archive.sh has it.
 """
 
 import hashlib
@@ -36,7 +36,9 @@ def metadata():
     host = re.search(r"^host: (.*)$", rustc, re.MULTILINE)[1]
     cargo = os.environ.get("CARGO", "cargo")
     manifest = str(ROOT / "Cargo.toml")
+    features = os.environ.get("REMOTE_FEATURES", "profiles")
     words = ["--locked", "--format-version", "1", "--filter-platform", host]
+    words += ["--features", features]
     text = run(cargo, "metadata", *words, "--manifest-path", manifest)
     release = re.search(r"^release: (.*)$", rustc, re.MULTILINE)[1]
     return json.loads(text), release

@@ -46,8 +46,8 @@
  * the object and the reason, without keys, tokens, users and queries of addresses.
  *
  * Credentials are those that the users of each cloud set: AWS_*, GOOGLE_* and AZURE_* variables,
- * web identity, and the metadata of instances. Files of profiles (~/.aws) are read where the library
- * was built with the feature profiles. Proxies are those of the environment, or proxy_url.
+ * web identity, and the metadata of instances. Files of profiles (~/.aws) and SSO are read where the
+ * library was built with the feature profiles, as archive.sh does. Proxies are those of the environment, or proxy_url.
  *
  * Threads and memory. A client has n_threads threads that move bytes (wtremote-io-N), up to
  * n_threads more that read local files and inflate, and one that calls read_done (wtremote-done).

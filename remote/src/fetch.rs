@@ -44,6 +44,9 @@ macro_rules! tries {
     }};
 }
 
+/// The cost of a page of a listing, next to that of its names.
+const PAGE_BYTES: u64 = 1 << 10;
+
 /// Makes requests.
 pub struct Fetch {
     /// The settings.
@@ -308,13 +311,20 @@ impl Fetch {
     pub async fn list(&self, object: &Object<'_>) -> Result<Vec<(String, bool)>> {
         let shown = &object.name.shown;
         let mut children = Vec::new();
-        let mut token = None;
+        let mut token: Option<String> = None;
         let mut bytes = 0;
         loop {
             let page = tries!(self, object, self.page_once(object, token.clone()))?;
+            // A page without a name has a cost too, so that a server that has always one more ends.
+            bytes += PAGE_BYTES;
             for child in page.children {
                 bytes += child.0.len() as u64 + 32;
                 children.push(child);
+            }
+            if page.token.is_some() && page.token == token {
+                return Err(Error::failed(format!(
+                    "{shown}: the server gives the same page of the folder again: it cannot be listed"
+                )));
             }
             if bytes > self.config.cache_bytes {
                 let limit = self.config.cache_bytes;
@@ -339,7 +349,7 @@ impl Fetch {
             "" => None,
             path => Some(format!("{path}/")),
         };
-        let attempt = Attempt::default();
+        let attempt = Attempt::with_body_of(self.config.cache_bytes);
         let limit = self.config.connect_timeout + self.config.idle_timeout;
         let late = |_| Fault::again(format!("{shown}: no answer within {limit:?}"));
         // A listing that is denied is a failure, whatever `absent` says of objects.

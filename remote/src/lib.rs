@@ -31,6 +31,8 @@ mod fetch;
 mod file;
 mod flight;
 mod gate;
+#[cfg(any(test, fuzzing))]
+mod hostile;
 mod name;
 #[cfg(feature = "profiles")]
 mod profiles;
@@ -42,6 +44,8 @@ mod transport;
 mod version;
 mod zip;
 
+#[cfg(fuzzing)]
+pub use hostile::list_hostile;
 #[cfg(fuzzing)]
 pub use name::parse_hostile;
 #[cfg(fuzzing)]

@@ -47,7 +47,8 @@ pub struct Store {
 }
 
 impl Store {
-    fn new(
+    /// A store whose server has ranges, as far as is known.
+    pub fn new(
         scheme: Scheme,
         objects: Arc<dyn ObjectStore>,
         pages: Option<Arc<dyn PaginatedListStore>>,
@@ -89,6 +90,12 @@ impl Stores {
         Ok(store)
     }
 
+    /// Puts a store in the place of one that would be made.
+    #[cfg(any(test, fuzzing))]
+    pub fn put(&self, name: StoreName, store: Store) {
+        lock(&self.open).put(name, Arc::new(store));
+    }
+
     fn make(&self, name: &StoreName) -> Result<Store> {
         let made = match name.scheme {
             Scheme::S3 => self.make_s3(name),
@@ -125,21 +132,35 @@ impl Stores {
                 builder = builder.with_config(key, value);
             }
         }
+        builder = builder.with_retry(no_retries()).with_http_connector(self.connector(name));
         #[cfg(feature = "profiles")]
-        if !config.anonymous && !self.has_keys() && crate::profiles::is_in_use() {
-            builder = builder.with_credentials(Arc::new(crate::profiles::Profile::new()));
-        }
-        let built = builder.with_retry(no_retries()).with_http_connector(self.connector(name));
-        let built = Arc::new(built.build()?);
+        let builder = self.with_profile(builder)?;
+        let built = Arc::new(builder.build()?);
         Ok(Store::new(name.scheme, built.clone(), Some(built)))
     }
 
-    /// True if the options have keys of S3.
+    /// With the region and the keys of the profile of AWS that the user has set, where the config
+    /// and the environment have none.
     #[cfg(feature = "profiles")]
-    fn has_keys(&self) -> bool {
-        let is_key =
-            |key: &str| option_of(key) == Some(OptionOf::Aws(AmazonS3ConfigKey::AccessKeyId));
-        self.config.options.iter().any(|(key, _)| is_key(key))
+    fn with_profile(&self, builder: AmazonS3Builder) -> object_store::Result<AmazonS3Builder> {
+        use crate::profiles;
+        let config = &self.config;
+        let has = |wanted: AmazonS3ConfigKey| {
+            let mut options = config.options.iter();
+            options.any(|(key, _)| option_of(key) == Some(OptionOf::Aws(wanted)))
+        };
+        let mut builder = builder;
+        if config.region.is_none() && !has(AmazonS3ConfigKey::Region) {
+            builder = match profiles::region() {
+                Some(region) => builder.with_region(region),
+                None => builder,
+            };
+        }
+        if config.anonymous || has(AmazonS3ConfigKey::AccessKeyId) || !profiles::is_in_use() {
+            return Ok(builder);
+        }
+        let machine = builder.clone().build()?.credentials().clone();
+        Ok(builder.with_credentials(Arc::new(profiles::Profile::new(machine))))
     }
 
     fn make_gs(&self, name: &StoreName) -> object_store::Result<Store> {

@@ -9,7 +9,7 @@
 use crate::lock;
 use crate::stats::{Stats, add};
 use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Limited};
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
     HttpResponseBody, HttpService, ReqwestConnector,
@@ -41,12 +41,22 @@ pub struct Met {
 
 /// The note of one try, shared by who makes it and the wire.
 #[derive(Clone, Default)]
-pub struct Attempt(Arc<Mutex<Met>>);
+pub struct Attempt {
+    met: Arc<Mutex<Met>>,
+    /// The longest body of an answer that is read; nothing: who reads it has a bound of its own.
+    body_bytes_max: Option<usize>,
+}
 
 impl Attempt {
+    /// A try whose answer is read whole by object_store.
+    pub fn with_body_of(bytes_max: u64) -> Self {
+        let body_bytes_max = Some(usize::try_from(bytes_max).unwrap_or(usize::MAX));
+        Self { body_bytes_max, ..Self::default() }
+    }
+
     /// The outcome so far.
     pub fn met(&self) -> Met {
-        lock(&self.0).clone()
+        lock(&self.met).clone()
     }
 
     /// Runs a request that cannot carry extensions, and is noted here.
@@ -91,11 +101,16 @@ impl HttpConnector for Connector {
     }
 }
 
-struct Wire {
-    client: HttpClient,
-    stats: Arc<Stats>,
-    query: String,
-    idle_timeout: Duration,
+/// Passes requests to a client.
+pub struct Wire {
+    /// Sends them.
+    pub client: HttpClient,
+    /// As the connector has them.
+    pub stats: Arc<Stats>,
+    /// As the connector has it.
+    pub query: String,
+    /// As the connector has it.
+    pub idle_timeout: Duration,
 }
 
 impl fmt::Debug for Wire {
@@ -115,20 +130,23 @@ impl HttpService for Wire {
             add_query(&mut request, &self.query)?;
         }
         let Some(attempt) = attempt else { return self.client.execute(request).await };
-        lock(&attempt.0).sent = true;
+        lock(&attempt.met).sent = true;
         let response = self.client.execute(request).await?;
         {
-            let mut met = lock(&attempt.0);
+            let mut met = lock(&attempt.met);
             met.status = response.status().as_u16();
             met.is_whole = has_range && met.status == 200;
             met.retry_after = retry_after(&response);
         }
         if response.status().is_success() || response.status().is_redirection() {
-            return Ok(response);
+            return Ok(match attempt.body_bytes_max {
+                Some(bytes_max) => bounded(response, bytes_max),
+                None => response,
+            });
         }
         let (parts, body) = response.into_parts();
         let body = self.short_body(body).await;
-        lock(&attempt.0).code = code_of(&body);
+        lock(&attempt.met).code = code_of(&body);
         Ok(HttpResponse::from_parts(parts, body.into()))
     }
 }
@@ -146,6 +164,17 @@ impl Wire {
         }
         bytes.freeze()
     }
+}
+
+/// An answer whose body is a failure after so many bytes.
+fn bounded(response: HttpResponse, bytes_max: usize) -> HttpResponse {
+    let (parts, body) = response.into_parts();
+    let body = Limited::new(body, bytes_max);
+    let body = body.map_err(|error| match error.downcast::<HttpError>() {
+        Ok(error) => *error,
+        Err(error) => HttpError::new_boxed(HttpErrorKind::Decode, error),
+    });
+    HttpResponse::from_parts(parts, HttpResponseBody::new(body))
 }
 
 fn add_query(request: &mut HttpRequest, query: &str) -> std::result::Result<(), HttpError> {

@@ -1,10 +1,8 @@
 //! Credentials, endpoints, certificates and proxies.
 
-mod common;
-
-use common::python::{has_module, python};
-use common::server::Server;
-use common::{alone, open, painted, quick, read, text};
+use crate::common::python::{has_module, python};
+use crate::common::server::Server;
+use crate::common::{alone, open, painted, quick, read, text};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -33,7 +31,7 @@ fn keys_of_the_environment_sign_requests() {
         ("AWS_SECRET_ACCESS_KEY", "secret-of-the-environment"),
         ("AWS_SESSION_TOKEN", "token-of-the-environment"),
     ];
-    if !alone("keys_of_the_environment_sign_requests", &variables) {
+    if !alone(module_path!(), "keys_of_the_environment_sign_requests", &variables) {
         return;
     }
     let server = server_with_bucket();
@@ -43,7 +41,7 @@ fn keys_of_the_environment_sign_requests() {
     assert!(request.contains("Credential=AKIDFROMENVIRONMENT/"), "{request}");
     assert!(request.contains("eu-central-1/s3"), "{request}");
     assert!(request.contains("token-of-the-environment"), "{request}");
-    server.fail(&[common::server::Fault::Status(403, "")]);
+    server.fail(&[crate::common::server::Fault::Status(403, "")]);
     let error = text(client.size("s3://bucket/a"));
     assert!(!error.contains("-of-the-environment"), "{error}");
 }
@@ -60,7 +58,7 @@ fn the_environment_may_give_endpoint_and_http() {
     let endpoint = server.url("");
     let variables =
         [("AWS_ENDPOINT_URL", &*endpoint), ("AWS_ALLOW_HTTP", "true"), ("AWS_REGION", "x")];
-    alone("the_environment_may_give_endpoint_and_http", &variables);
+    alone(module_path!(), "the_environment_may_give_endpoint_and_http", &variables);
     assert_eq!(server.requests().len(), 1);
 }
 
@@ -83,24 +81,6 @@ fn an_instance_gives_keys_by_its_metadata() {
     assert_eq!(requests.len(), 5, "the keys are asked for once: {requests:?}");
     assert!(requests[4].contains("Credential=AKIDOFTHEROLE/"), "{requests:?}");
     assert_eq!(client.view().requests, 5);
-}
-
-#[cfg(feature = "profiles")]
-#[test]
-fn a_profile_gives_keys() {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("credentials");
-    let keys = "[other]\naws_access_key_id = AKIDOFTHEPROFILE\naws_secret_access_key = of-a-file\n";
-    std::fs::write(&file, keys).unwrap();
-    let file = file.to_str().unwrap();
-    let variables = [("AWS_SHARED_CREDENTIALS_FILE", file), ("AWS_PROFILE", "other")];
-    if !alone("a_profile_gives_keys", &variables) {
-        return;
-    }
-    let server = server_with_bucket();
-    let client = open(config_of(&server));
-    assert_eq!(client.size("s3://bucket/a").unwrap(), 100);
-    let request = &server.requests()[0];
-    assert!(request.contains("Credential=AKIDOFTHEPROFILE/"), "{request}");
 }
 
 #[test]

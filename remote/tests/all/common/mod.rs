@@ -53,16 +53,18 @@ pub fn text<T: std::fmt::Debug>(result: wavetrain_remote::Result<T>) -> String {
     result.unwrap_err().to_string()
 }
 
-/// Runs a test of this program again, in a process with these variables.
-pub fn alone(test: &str, variables: &[(&str, &str)]) -> bool {
+/// Runs a test of a module again, in a process with these variables; true in that process.
+pub fn alone(module: &str, test: &str, variables: &[(&str, &str)]) -> bool {
     if std::env::var_os("WAVETRAIN_REMOTE_ALONE").is_some() {
         return true;
     }
+    let module = module.split_once("::").unwrap().1;
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture"]).env("WAVETRAIN_REMOTE_ALONE", "1");
-    for (key, value) in variables {
-        command.env(key, value);
-    }
-    assert!(command.status().unwrap().success());
+    command.args(["--exact", &format!("{module}::{test}"), "--nocapture"]);
+    command.env("WAVETRAIN_REMOTE_ALONE", "1").envs(variables.iter().copied());
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}{errors}");
     false
 }

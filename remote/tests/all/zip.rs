@@ -1,10 +1,8 @@
 //! Zip archives that Python's zipfile wrote, on disk and behind a web server.
 
-mod common;
-
-use common::python::{has_module, python};
-use common::server::Server;
-use common::{open, painted, quick, read, text};
+use crate::common::python::{has_module, python};
+use crate::common::server::Server;
+use crate::common::{open, painted, quick, read, text};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;

@@ -1,8 +1,6 @@
 //! Objects of Azure, as azurite serves them.
 
-mod common;
-
-use common::{open, painted, quick, read};
+use crate::common::{open, painted, quick, read};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::{ObjectStoreExt, path::Path};
 use std::io::{BufRead, BufReader};
@@ -78,7 +76,7 @@ urllib.request.urlopen(request)
 #[test]
 fn azure_is_read_and_listed() {
     let Some(azurite) = Azurite::start() else { return };
-    let made = Command::new(common::python::python())
+    let made = Command::new(crate::common::python::python())
         .args(["-c", MAKE_CONTAINER, &azurite.endpoint, ACCOUNT, KEY])
         .status();
     assert!(made.unwrap().success());

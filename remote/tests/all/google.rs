@@ -1,12 +1,10 @@
 //! Objects of Google: as fake-gcs-server serves them, and what a plain server sees of credentials.
 
-mod common;
-
+use crate::common::python::{has_module, python};
+use crate::common::server::{Fault, Server};
+use crate::common::{alone, open, painted, quick, read, text};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use common::python::{has_module, python};
-use common::server::{Fault, Server};
-use common::{alone, open, painted, quick, read, text};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -145,6 +143,16 @@ fn a_list_has_all_pages_and_each_is_tried_again() {
 }
 
 #[test]
+fn a_list_that_never_ends_is_a_failure() {
+    let server = Server::start();
+    server.fail(&[FIRST_PAGE, FIRST_PAGE, FIRST_PAGE]);
+    let client = open(Config { anonymous: true, ..config_of(&server.address) });
+    let error = text(client.list("gs://box/a"));
+    assert!(error.contains("same page"), "{error}");
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[test]
 fn a_list_that_is_denied_is_a_failure_whatever_is_absent() {
     let server = Server::start();
     let config = Config { anonymous: true, absent: vec![404, 403], ..config_of(&server.address) };
@@ -187,7 +195,7 @@ fn the_key_of_a_service_account_signs_requests() {
     if std::env::var_os("WAVETRAIN_REMOTE_ALONE").is_none() {
         let Some(file) = service_account(&scratch("account")) else { return };
         for variable in ["GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_SERVICE_ACCOUNT"] {
-            alone(TEST, &[(variable, file.to_str().unwrap())]);
+            alone(module_path!(), TEST, &[(variable, file.to_str().unwrap())]);
         }
         return;
     }
@@ -223,7 +231,7 @@ fn a_machine_of_google_gives_tokens_by_its_metadata() {
     server.put("/computeMetadata/v1/instance/service-accounts/default/token", token, "");
     let home = scratch("no_home");
     let variables = [("GCE_METADATA_HOST", &*server.address), ("HOME", home.to_str().unwrap())];
-    alone("a_machine_of_google_gives_tokens_by_its_metadata", &variables);
+    alone(module_path!(), "a_machine_of_google_gives_tokens_by_its_metadata", &variables);
     let requests = server.requests();
     assert_eq!(requests.len(), 3, "the token is asked for once: {requests:?}");
     assert_eq!(bearer(&requests[2]).as_deref(), Some("of-the-machine"));
@@ -237,7 +245,11 @@ fn credentials_that_cannot_be_used_are_named_with_the_fix() {
         let federated = folder.join("federated.json");
         std::fs::write(&federated, br#"{"type": "external_account", "audience": "x"}"#).unwrap();
         for file in [federated, folder.join("none.json")] {
-            alone(TEST, &[("GOOGLE_APPLICATION_CREDENTIALS", file.to_str().unwrap())]);
+            alone(
+                module_path!(),
+                TEST,
+                &[("GOOGLE_APPLICATION_CREDENTIALS", file.to_str().unwrap())],
+            );
         }
         return;
     }

@@ -2,9 +2,7 @@
 //! crate and streams from moto. Skipped where WAVETRAIN_REMOTE_ARCHIVE (a folder that archive.sh
 //! made) or WAVETRAIN_ARCHIVE (one that tools/archive.sh made) is not set.
 
-mod common;
-
-use common::python::Moto;
+use crate::common::python::Moto;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -28,7 +26,7 @@ fn names(flags: &[&str], library: &Path) -> Vec<String> {
 #[test]
 fn libraries_export_their_own_names_alone() {
     let Some(folder) = folder("WAVETRAIN_REMOTE_ARCHIVE") else { return };
-    let header = include_str!("../include/wavetrain_remote.h");
+    let header = include_str!("../../include/wavetrain_remote.h");
     let archive = names(&["-g", "--defined-only"], &folder.join("libwavetrain_remote.a"));
     let shared = names(&["-D", "-g", "--defined-only"], &folder.join("libwavetrain_remote.so.0"));
     for names in [archive, shared] {

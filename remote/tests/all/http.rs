@@ -1,9 +1,7 @@
 //! Objects of a web server, and its faults.
 
-mod common;
-
-use common::server::{Fault, Server};
-use common::{open, painted, quick, read, text};
+use crate::common::server::{Fault, Server};
+use crate::common::{open, painted, quick, read, text};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use wavetrain_remote::{Config, Kind};
@@ -301,7 +299,7 @@ fn the_user_of_an_address_is_a_header_and_is_never_shown() {
 }
 
 /// The answer of wsgidav 4.4.0 to PROPFIND with depth 1, of a folder with a file and a folder.
-const FOLDER: &str = include_str!("data/wsgidav_folder.xml");
+const FOLDER: &str = include_str!("../data/wsgidav_folder.xml");
 
 #[test]
 fn a_web_server_without_webdav_is_not_listed() {
@@ -326,6 +324,15 @@ fn a_web_server_with_webdav_is_listed() {
         assert_eq!(children, [("zarr.json".to_owned(), false), ("c".to_owned(), true)]);
     }
     assert_eq!(client.view().retries, 3);
+}
+
+#[test]
+fn a_listing_has_a_bound() {
+    let (server, _, _) = served(1);
+    let client = open(Config { cache_bytes: 2000, retries_max: 0, ..quick() });
+    server.fail(&[Fault::Answer(207, FOLDER)]);
+    let text = text(client.list(&server.url("/folder")));
+    assert!(text.contains("length limit"), "{text}");
 }
 
 #[test]

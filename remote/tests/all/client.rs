@@ -1,9 +1,7 @@
 //! Completions, threads, fork, files, and the C functions as a loader calls them.
 
-mod common;
-
-use common::server::{Fault, Server};
-use common::{open, painted, quick, read, text};
+use crate::common::server::{Fault, Server};
+use crate::common::{open, painted, quick, read, text};
 use std::collections::HashSet;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::{Condvar, Mutex};
@@ -299,7 +297,7 @@ fn threads_have_names_and_a_bounded_number() {
     // In a process of its own: other tests have clients too.
     if std::env::var_os("WAVETRAIN_REMOTE_ALONE").is_none() {
         let status = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "threads_have_names_and_a_bounded_number"])
+            .args(["--exact", "client::threads_have_names_and_a_bounded_number"])
             .env("WAVETRAIN_REMOTE_ALONE", "1")
             .status();
         assert!(status.unwrap().success());

@@ -1,9 +1,7 @@
 //! Objects of S3, as moto serves it.
 
-mod common;
-
-use common::python::Moto;
-use common::{open, painted, read, text};
+use crate::common::python::Moto;
+use crate::common::{open, painted, read, text};
 use wavetrain_remote::{Config, Kind};
 
 #[test]
