@@ -5,14 +5,18 @@
 
 A server of its own process waits so long before each answer. A row is one reader in a fresh
 process: requests and bytes that the server saw, wall and CPU seconds of the reader. Readers take
-turns, and the best of REPEATS counts. Cases: the first box of a cold shard; 64 random boxes of 32^3
-in shards; the same of chunks that are files; 256 small arrays, one box each.
+turns, and the best of REPEATS counts; READERS of the environment chooses some. Cases: the first box
+of a cold shard; 64 random boxes of 32^3 in shards; the same of chunks that are files; all of the
+shards by boxes of 64^3 in order; 256 small arrays, one box each. The reader fsspec is wavetrain by
+`wavetrain.fsspec`, whose bytes go through Python.
 """
 
 from __future__ import annotations
 
 import http.server
+import itertools
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -24,9 +28,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests/python"))
 
 REPEATS = 3
-EDGE, SIZE, BOXES, ARRAYS = 32, 256, 64, 256
-CASES = ("first", "shards", "chunks", "arrays")
-READERS = ("wavetrain", "tensorstore", "obstore")
+EDGE, SCAN_EDGE, SIZE, BOXES, ARRAYS = 32, 64, 256, 64, 256
+CASES = ("first", "shards", "chunks", "scan", "arrays")
+READERS = ("wavetrain", "tensorstore", "obstore", "fsspec")
+READERS = tuple(os.environ.get("READERS", " ".join(READERS)).split())
 
 
 def write(folder: Path) -> None:
@@ -88,12 +93,28 @@ def boxes(case: str) -> list[tuple[str, tuple[slice, ...]]]:
     random = numpy.random.default_rng(11)
     if case == "arrays":
         return [(f"arrays/{number}", (slice(0, 16),) * 3) for number in range(ARRAYS)]
+    if case == "scan":
+        ends = range(0, SIZE, SCAN_EDGE)
+        return [
+            ("shards", tuple(slice(at, at + SCAN_EDGE) for at in each))
+            for each in itertools.product(ends, ends, ends)
+        ]
     corners = random.integers(0, SIZE - EDGE, (1 if case == "first" else BOXES, 3))
     name = "chunks" if case == "chunks" else "shards"
     return [(name, tuple(slice(int(at), int(at) + EDGE) for at in each)) for each in corners]
 
 
-def by_wavetrain(address: str, asked: list[tuple[str, tuple[slice, ...]]]) -> int:
+def by_fsspec(address: str, asked: list[tuple[str, tuple[slice, ...]]]) -> int:
+    import fsspec
+
+    import wavetrain
+
+    return by_wavetrain(address, asked, wavetrain.fsspec(fsspec.filesystem("http")))
+
+
+def by_wavetrain(
+    address: str, asked: list[tuple[str, tuple[slice, ...]]], files: object = None
+) -> int:
     import numpy
 
     import wavetrain
@@ -104,7 +125,7 @@ def by_wavetrain(address: str, asked: list[tuple[str, tuple[slice, ...]]]) -> in
         n_batch_slots=8, dtype="u16", backend="host", lookahead_samples=64,
     )  # fmt: skip
     total = 0
-    with wavetrain.Pipeline(config) as pipeline:
+    with wavetrain.Pipeline(config, files=files) as pipeline:
         pipeline.push(wavetrain.Sample(f"{address}/{name}", box) for name, box in asked)
         for batch in pipeline.batches():
             with batch:
@@ -153,8 +174,13 @@ def by_obstore(address: str, asked: list[tuple[str, tuple[slice, ...]]]) -> int:
 
 def measure(reader: str, case: str, address: str) -> None:
     asked = boxes(case)
-    call = {"wavetrain": by_wavetrain, "tensorstore": by_tensorstore, "obstore": by_obstore}[reader]
-    __import__({"wavetrain": "wavetrain", "tensorstore": "tensorstore", "obstore": "zarr"}[reader])
+    call, module = {
+        "wavetrain": (by_wavetrain, "wavetrain"),
+        "tensorstore": (by_tensorstore, "tensorstore"),
+        "obstore": (by_obstore, "zarr"),
+        "fsspec": (by_fsspec, "wavetrain"),
+    }[reader]
+    __import__(module)
     begun, cpu = time.perf_counter(), time.process_time()
     total = call(address, asked)
     print(json.dumps([time.perf_counter() - begun, time.process_time() - cpu, total]))
@@ -191,6 +217,7 @@ def compare(address: str, latency: float) -> None:
                 command = [sys.executable, __file__, "read", reader, case, address]
                 done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=300)
                 if done.returncode != 0:
+                    print(f"{case}: {reader} fails", flush=True)
                     continue
                 wall, cpu, total = json.loads(done.stdout.splitlines()[-1])
                 requests, size = json.load(urllib.request.urlopen(f"{address}/figures"))

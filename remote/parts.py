@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parent
 # In this order, where a crate gives the choice.
 CHOSEN = ["MIT", "MIT-0", "ISC", "BSD-3-Clause", "BSD-2-Clause", "Zlib", "0BSD", "Apache-2.0"]
 KNOWN = {*CHOSEN, "Unicode-3.0", "CDLA-Permissive-2.0", "OpenSSL", "CC0-1.0", "Unlicense"}
+# Crates that come without a text, and a crate of the same author that has it for the same licence.
+SAME_AUTHOR = {"base64-simd": "outref", "vsimd": "outref"}
 TEXTS = re.compile(r"(LICEN[CS]E|COPYING|NOTICE|UNLICENSE)([-_.].*)?", re.IGNORECASE)
 
 
@@ -109,9 +111,12 @@ def checksums():
 
 def licences(own, rows, release, library):
     """The text of LICENSES.txt: one text for all parts that have it."""
-    bodies = {}
+    bodies, taken_of = {}, {package["name"]: (package, licence) for package, licence in rows}
     for package, licence in rows:
         files = texts(package, licence)
+        other = taken_of.get(SAME_AUTHOR.get(package["name"], ""))
+        if not files and other is not None and other[1] == licence:
+            files = texts(*other)
         if not files:
             raise SystemExit(f"parts.py: {package['name']} comes without the text of its licence")
         body = "\n\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files)

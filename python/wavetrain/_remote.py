@@ -12,6 +12,7 @@ import collections
 import ctypes
 import functools
 import importlib
+import itertools
 import logging
 import os
 import re
@@ -85,7 +86,8 @@ class RemoteCauses(Causes):
         if isinstance(failure, NotFound):
             # A document that was denied, and that `absent` makes one that is not there.
             name, denied, _ = text.partition(DENIED)
-            is_own = bool(denied) and name.rpartition("/")[0] in str(failure)
+            folders = itertools.accumulate(name.split("/"), "{}/{}".format)
+            is_own = bool(denied) and any(f"{each}/zarr.json: " in str(failure) for each in folders)
         else:
             is_own = isinstance(failure, StorageError)
             is_own = is_own and any(each in str(failure) for each in HOOKED)
