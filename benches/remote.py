@@ -59,7 +59,13 @@ def serve(folder: Path, latency_ms: float) -> None:
 
     figures = [0, 0]
 
+    class Server(http.server.ThreadingHTTPServer):
+        # With the five of the default, connections that are opened at once wait for seconds.
+        request_queue_size = 1024
+
     class Late(Handler):
+        disable_nagle_algorithm = True  # the body is not held back until the head is confirmed
+
         def reply(self, status, data, headers, is_head):
             figures[0] += 1
             figures[1] += 0 if is_head else len(data)
@@ -80,7 +86,7 @@ def serve(folder: Path, latency_ms: float) -> None:
     from collections import Counter
 
     Late.folder, Late.requests = folder, Counter()
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Late)
+    server = Server(("127.0.0.1", 0), Late)
     server.daemon_threads = True
     server.handle_error = lambda *_: None  # readers end before the last answer
     print(f"http://127.0.0.1:{server.server_address[1]}", flush=True)
