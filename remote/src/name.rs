@@ -110,6 +110,13 @@ impl Name {
         if root.len() == root_end {
             return Err(Error::failed(format!("{uri}: there is no bucket or host in this name")));
         }
+        if scheme == Scheme::Http && path.contains('?') {
+            // It is not repeated: it may be a signature.
+            let root = without_user(root);
+            return Err(Error::failed(format!(
+                "{root}: the name has two queries: write the ? of a path as %3F"
+            )));
+        }
         let (archive, entry) = split_archive(path);
         let shown = format!("{}{archive}", without_user(root));
         let path = match scheme {
@@ -229,6 +236,7 @@ mod tests {
             "az://@/x",
             "http://?/",
             "s3://b/\u{0}",
+            "http://hth%?/%?/",
         ] {
             parse_hostile(text);
         }
@@ -236,6 +244,8 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_refused_by_name() {
+        let error = Name::parse("http://h?/a?sig=hidden").unwrap_err().to_string();
+        assert!(error.contains("two queries") && !error.contains("hidden"), "{error}");
         for text in ["ftp://h/a", "s3:///a", "zip:/data/a.zarr/c", "s3://b/a//b", "s3://b/../c"] {
             assert!(Name::parse(text).is_err(), "{text}");
         }
