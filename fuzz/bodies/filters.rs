@@ -8,11 +8,13 @@
 use super::choices::Choices;
 use super::guard::with_bench;
 use half::f16;
+use std::cmp::Ordering;
 use wavetrain::base::limits::CODECS_MAX;
 use wavetrain::decode::{Scratch, block_need, decode_chunk, kept_bytes, target_need};
+use wavetrain::records::grid::EdgeRun;
 use wavetrain::records::{
-    ArrayRecord, ByteOrder, Codec, Dtype, Filter, Line, Member, Number, Packed, Padding, SMALLS,
-    Small, Span, Sum, SumKind, Types,
+    ArrayRecord, BEYONDS, Beyond, ByteOrder, Cast, Codec, Dtype, Filter, Line, Member, Number,
+    Packed, Padding, Pair, ROUNDINGS, Rounding, SMALLS, Scaling, Small, Span, Sum, SumKind, Types,
 };
 use wavetrain::status::{Status, Why};
 
@@ -124,6 +126,7 @@ fn delta_types(choices: &mut Choices<'_>) -> Types {
 fn chosen_codec(choices: &mut Choices<'_>) -> Codec {
     let kinds = [SumKind::Crc32, SumKind::Adler32, SumKind::Fletcher32, SumKind::Crc32c];
     match choices.below(8) {
+        0 if choices.rarely(2) => chosen_values(choices),
         0 => Codec::Filter(Filter::Shuffle(choices.one_of(&[2, 4, 8, 3, 16, 255]))),
         1 => Codec::Filter(Filter::Delta(delta_types(choices))),
         2 => {
@@ -155,9 +158,53 @@ fn chosen_codec(choices: &mut Choices<'_>) -> Codec {
     }
 }
 
+/// A scale or a cast, as metadata lets them be.
+fn chosen_values(choices: &mut Choices<'_>) -> Codec {
+    let one = |choices: &mut Choices<'_>| match number(choices) {
+        Number { dtype: Dtype::Bool, .. } => {
+            Number { dtype: Dtype::U8, byte_order: ByteOrder::Little }
+        }
+        other => other,
+    };
+    let decoded = Number { byte_order: ByteOrder::Little, ..one(choices) };
+    if choices.rarely(2) {
+        let byte_order = if choices.rarely(4) { ByteOrder::Big } else { ByteOrder::Little };
+        let byte_order = if decoded.dtype.bytes() > 1 { byte_order } else { ByteOrder::Little };
+        let types = Types { decoded, encoded: Number { byte_order, ..decoded } };
+        let scale = choices.one_of(&[1i64, 2, 3, 10, 100, 127, -1, -2, -7, 255]);
+        let offset = choices.one_of(&[0i64, 1, -1, 100, -128, i64::MAX, i64::MIN, 65535]);
+        // Integers are whatever the type has of these bits, which is never 0.
+        let word = |value: i64| match decoded.dtype {
+            Dtype::F16 | Dtype::F32 | Dtype::F64 => (value as i8 as f64 / 4.0).to_bits(),
+            Dtype::I8 => value as i8 as u64,
+            Dtype::I16 => value as i16 as u64,
+            Dtype::I32 => value as i32 as u64,
+            Dtype::U8 => u64::from(value as u8),
+            Dtype::U16 => u64::from(value as u16),
+            Dtype::U32 => u64::from(value as u32),
+            _ => value as u64,
+        };
+        let scaling = Scaling { scale: word(scale), offset: word(offset) };
+        return Codec::Filter(Filter::ScaleOffset(types, scaling));
+    }
+    let types = Types { decoded, encoded: one(choices) };
+    let is_float = is_float(types.encoded);
+    let beyond = choices.one_of(&BEYONDS);
+    let beyond = if beyond == Beyond::Wrap && is_float { Beyond::Clamp } else { beyond };
+    let (rounding, pairs) = (choices.one_of(&ROUNDINGS), choices.below(3) as u16);
+    Codec::Filter(Filter::Cast(Cast { types, rounding, beyond, first_pair: 0, pairs }))
+}
+
+/// Two pairs, of words that are numbers of any type: zero, and one that no float of few bits is.
+static PAIRS: [EdgeRun; 2] = [
+    Pair { encoded: 0, decoded: 0 }.row(),
+    Pair { encoded: 0x3ff8_0000_0000_0000, decoded: 0 }.row(),
+];
+
 /// A chunk of up to 700 bytes, and its chain.
 fn chosen_record(choices: &mut Choices<'_>) -> ArrayRecord {
     let mut record = ArrayRecord::EMPTY.clone();
+    record.pairs = &PAIRS;
     record.rank = 1;
     record.shape[0] = 8 * (1 + choices.below(64)) + choices.one_of(&[0, 0, 0, 1, 4]);
     record.chunk_shape[0] = record.shape[0];
@@ -408,11 +455,160 @@ fn converted(filter: Filter, source: &[u8]) -> Result<Vec<u8>, No> {
             };
             (types, values(types.encoded, source).into_iter().map(line).collect())
         }
+        Filter::ScaleOffset(types, scaling) => (types, scaled(types, scaling, source)?),
+        Filter::Cast(cast) => (cast.types, cast_values(&cast, source)?),
         Filter::Shuffle(_) | Filter::PackBits | Filter::Packed(_) | Filter::Member(_) => {
             unreachable!("without types")
         }
     };
     bytes_of(types.decoded, &values).ok_or(No::Refused)
+}
+
+/// The value of a word of the type.
+fn of_word(number: Number, word: u64) -> Value {
+    match number.dtype {
+        _ if is_float(number) => Value::Float(f64::from_bits(word)),
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => Value::Whole((word as i64).into()),
+        _ => Value::Whole(word.into()),
+    }
+}
+
+fn scaled(types: Types, scaling: Scaling, source: &[u8]) -> Result<Vec<Value>, No> {
+    let dtype = types.decoded.dtype;
+    let (scale, offset) =
+        (of_word(types.decoded, scaling.scale), of_word(types.decoded, scaling.offset));
+    let one = |value: Value| match (value, scale, offset) {
+        (Value::Whole(value), Value::Whole(scale), Value::Whole(offset)) => {
+            let sum = value / scale + offset;
+            let is_whole = value % scale == 0 && limits(dtype).contains(&sum);
+            is_whole.then_some(Value::Whole(sum)).ok_or(No::Refused)
+        }
+        _ => {
+            let part = rounded(Value::Float(value.float() / scale.float()), dtype);
+            Ok(Value::Float(rounded(Value::Float(part + offset.float()), dtype)))
+        }
+    };
+    values(types.encoded, source).into_iter().map(one).collect()
+}
+
+fn limits(dtype: Dtype) -> std::ops::RangeInclusive<i128> {
+    let bits = 8 * dtype.bytes();
+    match dtype {
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => {
+            -(1 << (bits - 1))..=(1 << (bits - 1)) - 1
+        }
+        _ => 0..=(1 << bits) - 1,
+    }
+}
+
+/// The values of a cast; floats by neighbours among all floats of the type.
+fn cast_values(cast: &Cast, source: &[u8]) -> Result<Vec<Value>, No> {
+    let Cast { types, rounding, beyond, pairs, .. } = *cast;
+    let dtype = types.decoded.dtype;
+    let one = |value: Value| {
+        for pair in PAIRS[..usize::from(pairs)].iter().map(|row| Pair::of_row(*row)) {
+            let is_named = match (value, of_word(types.encoded, pair.encoded)) {
+                (Value::Whole(value), Value::Whole(named)) => value == named,
+                (value, named) => value.float() == named.float(),
+            };
+            if is_named {
+                return Ok(of_word(types.decoded, pair.decoded));
+            }
+        }
+        if is_float(types.decoded) {
+            return nearest(value, dtype, rounding, beyond);
+        }
+        let whole = match value {
+            Value::Whole(whole) => whole,
+            Value::Float(float) if !float.is_finite() => return Err(No::Refused),
+            // Beyond these all are multiples of 2^64 and outside of every type.
+            Value::Float(float) if float.abs() >= 1e36 => (float.signum() as i128) << 100,
+            Value::Float(float) => match rounding {
+                Rounding::NearestEven => float.round_ties_even() as i128,
+                Rounding::NearestAway => float.round() as i128,
+                Rounding::Zero => float.trunc() as i128,
+                Rounding::Positive => float.ceil() as i128,
+                Rounding::Negative => float.floor() as i128,
+            },
+        };
+        let limits = limits(dtype);
+        match beyond {
+            _ if limits.contains(&whole) => Ok(Value::Whole(whole)),
+            Beyond::Error => Err(No::Refused),
+            Beyond::Clamp => Ok(Value::Whole(whole.clamp(*limits.start(), *limits.end()))),
+            Beyond::Wrap => {
+                let modulus = limits.end() - limits.start() + 1;
+                let rest = (whole - limits.start()).rem_euclid(modulus);
+                Ok(Value::Whole(rest + limits.start()))
+            }
+        }
+    };
+    values(types.encoded, source).into_iter().map(one).collect()
+}
+
+/// A value among the floats of a type: the two around it are found by halving the range of their
+/// bits, and compared with it exactly.
+fn nearest(value: Value, dtype: Dtype, rounding: Rounding, beyond: Beyond) -> Result<Value, No> {
+    if let Value::Float(float) = value
+        && !float.is_finite()
+    {
+        return Ok(value);
+    }
+    let (max_bits, of_bits): (u64, fn(u64) -> f64) = match dtype {
+        Dtype::F16 => (0x7bff, |bits| f16::from_bits(bits as u16).to_f64()),
+        Dtype::F32 => (0x7f7f_ffff, |bits| f64::from(f32::from_bits(bits as u32))),
+        _ => (0x7fef_ffff_ffff_ffff, f64::from_bits),
+    };
+    let is_negative = match value {
+        Value::Whole(whole) => whole < 0,
+        Value::Float(float) => float.is_sign_negative(),
+    };
+    // Sizes as integers of a common unit: floats in 2^-1074 would need thousands of bits, so that
+    // integers are compared as i128 and floats as f64, which holds all of them.
+    let order = |other: f64| match value {
+        Value::Float(float) => float.abs().partial_cmp(&other).unwrap(),
+        Value::Whole(whole) if other < 1e30 => {
+            let (own, cut) = (whole.unsigned_abs() as i128, other as i128);
+            own.cmp(&cut).then(if other.fract() > 0.0 { Ordering::Less } else { Ordering::Equal })
+        }
+        Value::Whole(_) => Ordering::Less,
+    };
+    let (mut low, mut high) = (0u64, max_bits);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if order(of_bits(middle)) == Ordering::Less { high = middle - 1 } else { low = middle }
+    }
+    let signed = |size: f64| Value::Float(if is_negative { -size } else { size });
+    let below = of_bits(low);
+    if order(below) == Ordering::Equal {
+        return Ok(signed(below));
+    }
+    // The next one; after the largest the power of two that an infinity stands for.
+    let step = below - if low > 0 { of_bits(low - 1) } else { 0.0 };
+    let above = if low == max_bits { below + step } else { of_bits(low + 1) };
+    // Exact: one bit more than the type has, which only f64 does not have.
+    let half = match (value, dtype) {
+        (Value::Whole(whole), Dtype::F64) => {
+            let middle = (below as i128 + above as i128) / 2;
+            (whole.unsigned_abs() as i128).cmp(&middle)
+        }
+        _ => order(below + (above - below) / 2.0),
+    };
+    let is_up = match rounding {
+        Rounding::Zero => false,
+        Rounding::Positive => !is_negative,
+        Rounding::Negative => is_negative,
+        Rounding::NearestAway => half != Ordering::Less,
+        Rounding::NearestEven => {
+            half == Ordering::Greater || half == Ordering::Equal && low & 1 == 1
+        }
+    };
+    let is_beyond = low == max_bits && (is_up || order(above) != Ordering::Less);
+    match beyond {
+        _ if !is_beyond => Ok(signed(if is_up { above } else { below })),
+        Beyond::Clamp => Ok(signed(f64::INFINITY)),
+        _ => Err(No::Refused),
+    }
 }
 
 /// What the chunk decodes to, codec by codec.
@@ -527,6 +723,7 @@ fn decoded_number(filter: Filter) -> Option<Number> {
         Filter::Delta(types) | Filter::AsType(types) | Filter::FixedScaleOffset(types, _) => {
             Some(types.decoded)
         }
+        Filter::ScaleOffset(types, _) | Filter::Cast(Cast { types, .. }) => Some(types.decoded),
         Filter::Shuffle(_) | Filter::PackBits | Filter::Packed(_) | Filter::Member(_) => None,
     }
 }

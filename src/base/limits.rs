@@ -67,6 +67,9 @@ pub const ELEMENT_BYTES_MAX: usize = 16;
 /// `array_info` names as many behind two levels of shards.
 pub const CODECS_MAX: usize = 6;
 
+/// Most values that the map of a `cast_value` names: writers name NaN, infinities and a few flags.
+pub const CAST_PAIRS_MAX: usize = 64;
+
 /// Most bytes of an element that a filter makes of one byte: f64 of booleans.
 pub const FILTER_GROWTH_MAX: u64 = 8;
 
@@ -169,6 +172,7 @@ pub const fn compressed_bytes_max(chunk_bytes: u64) -> u64 {
 const_assert!(INDEX_PAGE_ENTRIES * INDEX_ENTRY_BYTES == 4096);
 const_assert!(SHARD_CHUNKS_MAX < u64::MAX / INDEX_ENTRY_BYTES as u64);
 const_assert!(METADATA_SMALL_BYTES < METADATA_BYTES_MAX);
+const_assert!(CODECS_MAX * CAST_PAIRS_MAX < EDGE_RUNS_MAX);
 const_assert!(compressed_bytes_max(CHUNK_BYTES_MAX) < u32::MAX as u64);
 // However often filters widen a chunk, and checksums follow, its size stays in u64.
 const_assert!(CHUNK_BYTES_MAX < u64::MAX >> (3 * CODECS_MAX as u64 + 1));

@@ -1,5 +1,5 @@
-//! Chunks whose codecs say in the metadata what they did: numcodecs' filters, elements of few bits,
-//! and numcodecs' checksums of other kinds than crc32c after the bytes.
+//! Chunks whose codecs say in the metadata what they did: filters of numcodecs and zarr-extensions,
+//! elements of few bits, and numcodecs' checksums of other kinds than crc32c after the bytes.
 //!
 //! In: the encoded chunk, whole. Out: the whole chunk. Invariant: every codec but a compressor gets
 //! as many bytes as it made of what the codec before it made, counted from the chunk's own size, so
@@ -19,10 +19,12 @@ use crate::base::text::Float;
 use crate::fail;
 use crate::loops::crc32::crc32;
 use crate::loops::crc32c::crc32c;
-use crate::loops::filters::{OutOfRange, as_type, undelta, unpack_bits, unscale};
+use crate::loops::filters::{Misfit, as_type, undelta, unpack_bits, unscale};
 use crate::loops::small::{unpack, widen};
 use crate::loops::sums::{adler32, fletcher32};
 use crate::loops::unshuffle::{Shuffle, unshuffle};
+use crate::loops::values::{cast, scale_offset};
+use crate::records::grid::EdgeRun;
 use crate::records::{
     ArrayRecord, ChunkBytes, Codec, Filter, Member, Packed, Padding, Span, Sum, SumKind,
 };
@@ -68,7 +70,7 @@ pub(super) fn decode<'a>(
         place = match codec {
             Codec::Filter(filter) => {
                 let sizes = (expected, record.encoded_bytes(position + 1));
-                undo(*codec, *filter, sizes, place, &mut halves, why)?
+                undo((*codec, *filter, pairs_of(record, *filter)), sizes, place, &mut halves, why)?
             }
             Codec::Crc32c | Codec::Sum(_) => verified_place(*codec, place, expected, &halves, why)?,
             _ => {
@@ -124,8 +126,7 @@ fn decompressed<'a>(
 /// Undoes a filter from the place of the bytes into the back, which is the front then. `sizes` are
 /// those that the filter was given and made.
 fn undo<'a>(
-    codec: Codec,
-    filter: Filter,
+    (codec, filter, pairs): (Codec, Filter, &[EdgeRun]),
     sizes: (Option<u64>, Option<u64>),
     place: Place<'_>,
     halves: &mut Halves<'_>,
@@ -144,10 +145,25 @@ fn undo<'a>(
         broken!(why, "chunk has {bytes} bytes where its filter {name} makes {encoded}");
     }
     let target = &mut halves.back[..index(decoded)];
-    undo_into(filter, source, target).map_err(|fault| match fault {
-        Fault::Range(value) => {
+    let to = codec.types().map_or("", |types| types.decoded.dtype.zarr3_name());
+    undo_into(filter, pairs, source, target).map_err(|fault| match fault {
+        Fault::Misfit(Misfit::Float(value)) => {
             let value = Float(value);
-            fail!(why, Decode, "filter {name}: {value} does not fit the type that it decodes to")
+            fail!(
+                why,
+                Decode,
+                "filter {name}: {value} does not fit the type that it decodes to, {to}"
+            )
+        }
+        Fault::Misfit(Misfit::Whole(value)) => {
+            fail!(
+                why,
+                Decode,
+                "filter {name}: {value} does not fit the type that it decodes to, {to}"
+            )
+        }
+        Fault::Misfit(Misfit::Rest(value)) => {
+            fail!(why, Decode, "filter {name}: {value} is not a multiple of its scale")
         }
         Fault::Padding(bits) => {
             fail!(why, Decode, "filter {name}: {bits} bits of padding leave another size")
@@ -157,16 +173,28 @@ fn undo<'a>(
     Ok(Place::Front(0..index(decoded)))
 }
 
+/// The pairs of a cast.
+fn pairs_of(record: &ArrayRecord, filter: Filter) -> &[EdgeRun] {
+    let Filter::Cast(cast) = filter else { return &[] };
+    let first = usize::from(cast.first_pair);
+    &record.pairs[first..first + usize::from(cast.pairs)]
+}
+
 /// The fault of filtered bytes of the right size.
 enum Fault {
-    /// A float that becomes an integer that cannot hold it.
-    Range(f64),
+    /// An element that becomes a type that cannot hold it.
+    Misfit(Misfit),
     /// The bits that packed booleans say are none.
     Padding(u8),
 }
 
 /// Undoes a filter; the sizes fit it.
-fn undo_into(filter: Filter, source: &[u8], target: &mut [u8]) -> Result<(), Fault> {
+fn undo_into(
+    filter: Filter,
+    pairs: &[EdgeRun],
+    source: &[u8],
+    target: &mut [u8],
+) -> Result<(), Fault> {
     let outcome = match filter {
         Filter::Shuffle(size) => {
             unshuffle(Shuffle::Bytes, usize::from(size), source, 0, target);
@@ -177,6 +205,8 @@ fn undo_into(filter: Filter, source: &[u8], target: &mut [u8]) -> Result<(), Fau
             unscale(types, (line.scale, line.offset), source, target)
         }
         Filter::AsType(types) => as_type(types, source, target),
+        Filter::ScaleOffset(types, scaling) => scale_offset(types, scaling, source, target),
+        Filter::Cast(rule) => cast(&rule, pairs, source, target),
         Filter::PackBits => {
             let (padding, bits) = (source[0], &source[1..]);
             if 8 * bits.len() - target.len() != usize::from(padding) {
@@ -191,7 +221,7 @@ fn undo_into(filter: Filter, source: &[u8], target: &mut [u8]) -> Result<(), Fau
             Ok(())
         }
     };
-    outcome.map_err(|OutOfRange(value)| Fault::Range(value))
+    outcome.map_err(Fault::Misfit)
 }
 
 /// Takes a field out of each structured element.

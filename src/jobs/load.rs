@@ -153,7 +153,7 @@ fn settle(
 
 /// Gives an array a place for the runs of its grid, if it has any; false while none is free.
 fn take_runs(shared: &Shared, state: &mut State, array: ArraySlot, found: &mut Found<'_>) -> bool {
-    let count = found.record.runs_used();
+    let count = found.record.rows_used();
     if count == 0 {
         return true;
     }
@@ -166,7 +166,7 @@ fn take_runs(shared: &Shared, state: &mut State, array: ArraySlot, found: &mut F
     };
     let rows = shared.claim_edges(first as usize, count as usize);
     rows.copy_from_slice(&found.edges[..count as usize]);
-    found.record.bind_edges(rows);
+    found.record.bind_rows(rows);
     true
 }
 

@@ -17,7 +17,7 @@ const BLOCK: usize = 256;
 
 /// What the 64 bits of a word are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Word {
+pub(super) enum Word {
     Signed,
     Unsigned,
     Float,
@@ -25,7 +25,7 @@ enum Word {
 
 impl Word {
     /// Of a block of such elements.
-    fn of(dtype: Dtype) -> Word {
+    pub(super) fn of(dtype: Dtype) -> Word {
         match dtype {
             Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => Word::Signed,
             Dtype::Bool | Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => Word::Unsigned,
@@ -37,20 +37,27 @@ impl Word {
     }
 }
 
-/// A float that does not fit the integer that it becomes.
+/// An element that the type has no value for that it becomes.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct OutOfRange(pub f64);
+pub enum Misfit {
+    /// A float.
+    Float(f64),
+    /// An integer.
+    Whole(i128),
+    /// An integer that is not a multiple of the scale.
+    Rest(i128),
+}
 
 /// `decoded` of `encoded`, element by element: integers wrap, floats round to nearest even, and
 /// lose what is behind the point where they become integers. `target` and `source` hold as many
 /// elements.
-pub fn as_type(types: Types, source: &[u8], target: &mut [u8]) -> Result<(), OutOfRange> {
-    for_blocks(types, source, target, Word::of(types.encoded.dtype), &mut |_| {})
+pub fn as_type(types: Types, source: &[u8], target: &mut [u8]) -> Result<(), Misfit> {
+    for_blocks(types, source, target, Word::of(types.encoded.dtype), &mut |_| Ok(()))
 }
 
 /// Sums of `encoded` as `decoded`: each element is the sum of all up to it. Both are integers, or
 /// `decoded` is a float.
-pub fn undelta(types: Types, source: &[u8], target: &mut [u8]) -> Result<(), OutOfRange> {
+pub fn undelta(types: Types, source: &[u8], target: &mut [u8]) -> Result<(), Misfit> {
     let from = Word::of(types.encoded.dtype);
     if Word::of(types.decoded.dtype) != Word::Float {
         let mut sum = 0u64;
@@ -59,6 +66,7 @@ pub fn undelta(types: Types, source: &[u8], target: &mut [u8]) -> Result<(), Out
                 sum = sum.wrapping_add(*word);
                 *word = sum;
             }
+            Ok(())
         });
     }
     // The one number that leaves whatever is added to it as it is: 0.0 would turn -0.0 over.
@@ -74,6 +82,7 @@ pub fn undelta(types: Types, source: &[u8], target: &mut [u8]) -> Result<(), Out
             };
             *word = sum.to_bits();
         }
+        Ok(())
     })
 }
 
@@ -83,7 +92,7 @@ pub fn unscale(
     (scale, offset): (f64, f64),
     source: &[u8],
     target: &mut [u8],
-) -> Result<(), OutOfRange> {
+) -> Result<(), Misfit> {
     let from = Word::of(types.encoded.dtype);
     let (scale_f32, offset_f32) = (scale as f32, offset as f32);
     let half_of = |value: f64| f32_from_half(half_from_f64(value));
@@ -99,6 +108,7 @@ pub fn unscale(
             };
             *word = result.to_bits();
         }
+        Ok(())
     })
 }
 
@@ -120,13 +130,13 @@ pub fn unpack_bits(source: &[u8], target: &mut [u8]) {
 
 /// Calls `change` with block after block of the elements of `source`, and writes each to `target`
 /// as words that are then `to`.
-fn for_blocks(
+pub(super) fn for_blocks(
     types: Types,
     source: &[u8],
     target: &mut [u8],
     to: Word,
-    change: &mut dyn FnMut(&mut [u64]),
-) -> Result<(), OutOfRange> {
+    change: &mut dyn FnMut(&mut [u64]) -> Result<(), Misfit>,
+) -> Result<(), Misfit> {
     let Types { encoded, decoded } = types;
     let (source_bytes, target_bytes) = (bytes_of(encoded), bytes_of(decoded));
     assert!(source.len().is_multiple_of(source_bytes));
@@ -136,10 +146,17 @@ fn for_blocks(
     for (source, target) in blocks {
         let words = &mut block[..source.len() / source_bytes];
         load(encoded, source, words);
-        change(words);
+        change(words)?;
         store(decoded, to, words, target)?;
     }
     Ok(())
+}
+
+/// The word of one element, whose bytes these are.
+pub fn word_of(number: Number, element: &[u8]) -> u64 {
+    let mut words = [0];
+    load(number, element, &mut words);
+    words[0]
 }
 
 fn bytes_of(number: Number) -> usize {
@@ -196,12 +213,7 @@ fn load(number: Number, source: &[u8], words: &mut [u64]) {
 
 /// Writes `words`, which are `from` and then anything, as elements: first as their bits, then those
 /// by size.
-fn store(
-    number: Number,
-    from: Word,
-    words: &mut [u64],
-    target: &mut [u8],
-) -> Result<(), OutOfRange> {
+fn store(number: Number, from: Word, words: &mut [u64], target: &mut [u8]) -> Result<(), Misfit> {
     fn narrow<const N: usize>(words: &[u64], target: &mut [u8], to: impl Fn(u64) -> [u8; N]) {
         for (word, place) in words.iter().zip(target.as_chunks_mut::<N>().0) {
             *place = to(*word);
@@ -239,7 +251,7 @@ fn store(
 }
 
 /// Whether all floats, cut at their point, are of an integer type.
-fn check_range(dtype: Dtype, words: &[u64]) -> Result<(), OutOfRange> {
+fn check_range(dtype: Dtype, words: &[u64]) -> Result<(), Misfit> {
     let bits = 8 * dtype.bytes() as i32;
     let is_signed = Word::of(dtype) == Word::Signed;
     let power = |bits: i32| f64::from_bits(((1023 + bits) as u64) << 52);
@@ -250,7 +262,7 @@ fn check_range(dtype: Dtype, words: &[u64]) -> Result<(), OutOfRange> {
         // Exact below 2^53; above, no float lies between the least one and one less.
         let is_above = value > least - 1.0 || value == least;
         if !(is_above && value < limit) {
-            return Err(OutOfRange(value));
+            return Err(Misfit::Float(value));
         }
     }
     Ok(())

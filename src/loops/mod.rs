@@ -8,6 +8,7 @@
 //! inflate          deflate data
 //! casts            types into types         convert     one element
 //! filters sums     what numcodecs does to elements, and its checksums
+//! values           scales and casts of zarr-extensions
 //! digest           64 bits of what a sample holds
 //! augment normal   arithmetic on floats, and its noise
 //! lognormal        numbers of lognormal distributions
@@ -34,3 +35,4 @@ pub mod simd;
 pub mod small;
 pub mod sums;
 pub mod unshuffle;
+pub mod values;

@@ -304,7 +304,7 @@ pub(super) mod tests {
             stride *= record.chunk_shape[axis] as i64;
         }
         record.chunk_bytes = stride as u64;
-        record.bind_edges(table);
+        record.bind_rows(table);
         record
     }
 

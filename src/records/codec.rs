@@ -3,7 +3,7 @@
 //! In: what metadata says of a codec. Out: one item of a chain. Invariant: the sizes that a codec
 //! makes follow from the size that it is given, but for those that compress.
 
-use super::{ByteOrder, Dtype, Packed};
+use super::{ByteOrder, Cast, Dtype, Packed, Scaling};
 use crate::base::limits::CODECS_MAX;
 
 macro_rules! codecs {
@@ -16,7 +16,7 @@ macro_rules! codecs {
         /// Every codec that is read, in the order in which texts name them. A new one is a row
         /// here, an arm where `source::zarr` reads its parameters, and one where `decode` undoes
         /// it: nothing compiles before all three exist.
-        pub static CODECS: [CodecRow; 16] = [$(CodecRow {
+        pub static CODECS: [CodecRow; 18] = [$(CodecRow {
             codec: CodecName::$key,
             name: $name,
             number: $number,
@@ -54,6 +54,10 @@ codecs! {
     AsType("astype", 0, is_of_elements) = Codec::Filter(Filter::AsType(_)),
     Quantize("quantize", 0, is_of_elements),
     BitRound("bitround", 0, is_of_elements),
+    ScaleOffset("scale_offset", 0, is_specified, is_of_elements, is_of_zarr3)
+        = Codec::Filter(Filter::ScaleOffset(..)),
+    CastValue("cast_value", 0, is_specified, is_of_elements, is_of_zarr3)
+        = Codec::Filter(Filter::Cast(_)),
 }
 
 /// The facts of a codec before its parameters.
@@ -61,12 +65,14 @@ codecs! {
 pub struct CodecRow {
     /// Its key.
     pub codec: CodecName,
-    /// Its name in zarr v2, and in v3 after "numcodecs.".
+    /// Its name in zarr v2, and in v3 after "numcodecs.", if it is not `is_of_zarr3`.
     pub name: &'static str,
     /// The header's number of those that compress, 0 of all others.
     pub number: usize,
     /// Zarr v3 has a specification of it, which uses its name alone.
     pub is_specified: bool,
+    /// numcodecs does not have it.
+    pub is_of_zarr3: bool,
     /// In zarr v3 it stands before the codec `bytes`.
     pub is_of_elements: bool,
     /// Its output always has a checksum of the whole.
@@ -80,6 +86,7 @@ impl CodecRow {
         name: "",
         number: 0,
         is_specified: false,
+        is_of_zarr3: false,
         is_of_elements: false,
         has_checksum: false,
     };
@@ -106,7 +113,7 @@ pub enum Codec {
     Lz4,
     /// Another checksum of numcodecs.
     Sum(Sum),
-    /// A filter of numcodecs: what it says of the elements stands in the metadata alone.
+    /// A filter: what it says of the elements stands in the metadata alone.
     Filter(Filter),
 }
 
@@ -151,6 +158,10 @@ pub enum Filter {
     Packed(Packed),
     /// The elements are one field of structured ones.
     Member(Member),
+    /// Less an offset, times a scale, exactly or in the type's own roundings.
+    ScaleOffset(Types, Scaling),
+    /// Other values that are meant to be the same.
+    Cast(Cast),
 }
 
 /// A field of a structured element.
@@ -244,14 +255,10 @@ impl Codec {
     /// Bytes that it makes of `bytes`. None for compressors, and if a filter does not fit: they are
     /// not whole elements.
     pub fn encoded_bytes(self, bytes: u64) -> Option<u64> {
-        use Filter::{AsType, Delta, FixedScaleOffset, PackBits, Shuffle};
+        use Filter::{PackBits, Shuffle};
         match self {
             Codec::Crc32c | Codec::Sum(_) => Some(bytes + 4),
             Codec::Filter(Shuffle(size)) => bytes.is_multiple_of(size.into()).then_some(bytes),
-            Codec::Filter(Delta(types) | AsType(types) | FixedScaleOffset(types, _)) => {
-                let (decoded, encoded) = (types.decoded.bytes(), types.encoded.bytes());
-                bytes.is_multiple_of(decoded).then(|| bytes / decoded * encoded)
-            }
             Codec::Filter(PackBits) => Some(1 + bytes.div_ceil(8)),
             Codec::Filter(Filter::Packed(packed)) => packed.encoded_bytes(bytes),
             Codec::Filter(Filter::Member(Member { element_bytes, bytes: own, .. })) => {
@@ -261,6 +268,21 @@ impl Codec {
                     .then(|| bytes / own)
                     .and_then(|count| count.checked_mul(whole))
             }
+            other => {
+                let types = other.types()?;
+                let (decoded, encoded) = (types.decoded.bytes(), types.encoded.bytes());
+                bytes.is_multiple_of(decoded).then(|| bytes / decoded * encoded)
+            }
+        }
+    }
+
+    /// The types on both sides of it, if it changes elements one by one.
+    pub const fn types(self) -> Option<Types> {
+        use Filter::{AsType, Delta, FixedScaleOffset, ScaleOffset};
+        match self {
+            Codec::Filter(Delta(types) | AsType(types) | FixedScaleOffset(types, _)) => Some(types),
+            Codec::Filter(ScaleOffset(types, _)) => Some(types),
+            Codec::Filter(Filter::Cast(cast)) => Some(cast.types),
             _ => None,
         }
     }
@@ -286,7 +308,7 @@ mod tests {
         for (place, row) in CODECS.iter().enumerate() {
             assert_eq!(row.codec as usize, place);
             let name = std::format!("{:?}", row.codec).to_lowercase();
-            assert_eq!(row.name, name);
+            assert_eq!(row.name.replace('_', ""), name);
         }
     }
 }

@@ -25,6 +25,7 @@ mod placement;
 mod small;
 mod spelling;
 mod time;
+mod values;
 
 pub use affine::Affine;
 pub use asked::Origin;
@@ -52,6 +53,9 @@ pub use small::SMALLS;
 pub use small::{Packed, Padding, Small};
 pub use spelling::Spelling;
 pub use time::{TIME_UNITS, Time};
+pub use values::{
+    BEYOND_NAMES, BEYONDS, Beyond, Cast, Pair, ROUNDING_NAMES, ROUNDINGS, Rounding, Scaling,
+};
 
 use self::grid::{AxisGrid, Cell, EdgeRun};
 use crate::base::abi::CODEC_NONE;
@@ -164,6 +168,8 @@ pub struct ArrayRecord {
     pub file_grid: [AxisGrid; RANK_MAX],
     /// The runs that `file_grid` counts from; none if all axes are regular.
     pub edges: &'static [EdgeRun],
+    /// The pairs that casts among `codecs` count from ([`Pair`]), in rows after the runs.
+    pub pairs: &'static [EdgeRun],
     /// Extents of a chunk, of the largest one if files are chunks of different extents; so are its
     /// strides and bytes.
     pub chunk_shape: [u64; RANK_MAX],
@@ -226,6 +232,7 @@ impl ArrayRecord {
         shape: [0; RANK_MAX],
         file_grid: [AxisGrid::Regular; RANK_MAX],
         edges: &[],
+        pairs: &[],
         chunk_shape: [1; RANK_MAX],
         chunk_strides: [0; RANK_MAX],
         chunk_bytes: 1,
@@ -320,13 +327,7 @@ impl ArrayRecord {
         &self.edges[first as usize..][..count as usize]
     }
 
-    /// Takes the runs that `file_grid` counts from out of `table`, which nobody changes while the
-    /// record is used. Before that a rectilinear record answers no question about single files.
-    pub fn bind_edges(&mut self, table: &'static [EdgeRun]) {
-        self.edges = &table[..self.runs_used() as usize];
-    }
-
-    /// How many runs of a table that is.
+    /// Runs that the grid has.
     pub fn runs_used(&self) -> u32 {
         let used = self.file_grid[..self.axes()].iter().map(|grid| match grid {
             AxisGrid::Regular => 0,

@@ -31,5 +31,6 @@ mod sparse;
 mod spec_edges;
 mod special_files;
 mod structs;
+mod values;
 mod writers;
 mod zarr2;

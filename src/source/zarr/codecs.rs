@@ -9,33 +9,36 @@
 //! writer cannot have meant says that this is not the format we think it is.
 
 use super::grid::read_edges_of;
-use super::named_codecs::{Named, Names};
+use super::named_codecs::{Named, Names, unread};
 use super::node::{Extension, Extents, Node};
+use super::reshape::read_reshape;
 use super::structs::Structure;
+use super::values::read_values;
 use crate::base::limits::{CODECS_MAX, SHARD_CHUNKS_MAX, SHARD_LEVELS_MAX};
 use crate::base::math::product;
 use crate::base::status::Status;
 use crate::base::text::List;
 use crate::fail;
-use crate::records::grid::AxisGrid;
+use crate::records::grid::{AxisGrid, EdgeRun};
 use crate::records::{
     ArrayRecord, ByteOrder, Codec, CodecChain, Dtype, Filter, IndexLayout, Number, Packed, Padding,
     Small,
 };
 
 /// Reads `codecs` into `record`, whose rank, dtype and chunk_shape (the shape of the outer chunk
-/// grid) are set.
+/// grid) are set; the pairs of casts go to `table`, after the runs that the record has.
 pub(super) fn read_codecs(
     codecs: Node<'_, '_>,
     structure: Option<&Structure<'_, '_>>,
     record: &mut ArrayRecord,
+    table: &mut [EdgeRun],
 ) -> Result<(), Status> {
     let mut list = codecs;
     // Ends: every turn adds a level of shards, at most SHARD_LEVELS_MAX.
     loop {
         let level = record.shard_levels as usize;
         let mut items = list.items()?;
-        let first = read_front(list, &mut items, record)?;
+        let first = read_front(list, &mut items, record, table)?;
         if first.name != *"sharding_indexed" {
             return read_chunk_codecs(&first, items, structure, record);
         }
@@ -49,7 +52,7 @@ pub(super) fn read_codecs(
         }
         if let Some(behind) = items.next() {
             let name = behind.extension()?.name;
-            let reason = "after sharding_indexed is not read";
+            let reason = "after sharding_indexed is not read: put it among the codecs of the shard";
             return Err(fail!(behind, Unsupported, "codec {name} {reason}"));
         }
         list = read_shard(&first, record)?;
@@ -76,11 +79,19 @@ fn read_chunk_codecs<'r, 'a: 'r>(
         let bytes = Number { dtype: Dtype::U8, byte_order: ByteOrder::Little };
         return read_bytes_codecs(items, bytes, &mut record.codecs);
     }
-    // zarr-python leaves the order out if the array's own elements have one byte.
-    let word_bytes = encoded_number(record).dtype.word_bytes().min(record.dtype.word_bytes());
+    let encoded = encoded_number(record);
+    let word_bytes = match record.codecs.last_mut() {
+        Some(Codec::Filter(Filter::ScaleOffset(..) | Filter::Cast(_))) => {
+            encoded.dtype.word_bytes()
+        }
+        // zarr-python leaves the order out if the array's own elements have one byte.
+        _ => encoded.dtype.word_bytes().min(record.dtype.word_bytes()),
+    };
     let byte_order = read_array_to_bytes(first, word_bytes)?;
-    match record.codecs.first() {
+    match record.codecs.last_mut() {
         None => record.byte_order = byte_order,
+        Some(Codec::Filter(Filter::ScaleOffset(types, _))) => types.encoded.byte_order = byte_order,
+        Some(Codec::Filter(Filter::Cast(cast))) => cast.types.encoded.byte_order = byte_order,
         // zarr-python's own reading of these takes the bytes in the wrong order.
         Some(filter) if byte_order == ByteOrder::Big => {
             let (name, reason) = (filter.name(), "in front of big-endian bytes is not read");
@@ -88,7 +99,10 @@ fn read_chunk_codecs<'r, 'a: 'r>(
         }
         Some(_) => {}
     }
-    read_bytes_codecs(items, array_number(record), &mut record.codecs)
+    // zarr-python takes the array's type, but for codecs that it keeps account of itself.
+    let is_of_zarr3 = |codec: &Codec| codec.row().is_of_zarr3;
+    let given = if record.codecs.iter().any(is_of_zarr3) { encoded } else { array_number(record) };
+    read_bytes_codecs(items, given, &mut record.codecs)
 }
 
 /// The bytes of structured elements, of which a field may be meant.
@@ -176,38 +190,51 @@ fn array_number(record: &ArrayRecord) -> Number {
 }
 
 /// The elements that the filters of a record make of those of the array.
-fn encoded_number(record: &ArrayRecord) -> Number {
-    use Filter::{AsType, Delta, FixedScaleOffset};
-    match record.codecs.last() {
-        Some(Codec::Filter(Delta(types) | AsType(types) | FixedScaleOffset(types, _))) => {
-            types.encoded
-        }
+pub(super) fn encoded_number(record: &ArrayRecord) -> Number {
+    match record.codecs.iter().rfind(|codec| codec.row().is_of_elements) {
         Some(Codec::Filter(Filter::PackBits)) => {
             Number { dtype: Dtype::U8, byte_order: ByteOrder::Little }
         }
-        _ => array_number(record),
+        Some(codec) => codec.types().map_or(array_number(record), |types| types.encoded),
+        None => array_number(record),
     }
 }
 
 /// Takes the transposes at the front of a list into the axis order of the level that is read, and
-/// the filters into the codecs of the chunk; gives the codec after them.
+/// the filters into the codecs of the chunk; gives the codec after them. A reshape is only checked:
+/// it leaves the elements in their order.
 fn read_front<'r, 'a>(
     list: Node<'r, 'a>,
     items: &mut impl Iterator<Item = Node<'r, 'a>>,
     record: &mut ArrayRecord,
+    table: &mut [EdgeRun],
 ) -> Result<Extension<'r, 'a>, Status> {
     let mut reason = "the list of codecs is empty";
+    let mut reshaped = None;
     for item in items {
         let extension = item.extension()?;
         if let Some(named) = Named::find(&extension).filter(|named| named.row.is_of_elements) {
             let given = encoded_number(record);
-            named.add_to(&mut record.codecs, given)?;
+            if named.row.is_of_zarr3 {
+                let codec = read_values(&extension, named.row.codec, given, record, table)?;
+                let is_pushed = record.codecs.try_push(codec);
+                is_pushed.map_err(|_| list.too_many(CODECS_MAX, "codecs"))?;
+            } else {
+                named.add_to(&mut record.codecs, given)?;
+            }
+        } else if extension.name == *"reshape" {
+            reshaped = Some(read_reshape(&extension, reshaped, record)?);
+        } else if reshaped.is_some()
+            && extension.name.place_in("transpose sharding_indexed").is_some()
+        {
+            let (name, way) = (extension.name, "put reshape after it");
+            return Err(fail!(item, Unsupported, "{name} after reshape is not read: {way}"));
         } else if extension.name == *"transpose" {
             read_transpose(&extension, record)?;
         } else {
             return Ok(extension);
         }
-        reason = "no codec after transpose or filters makes bytes";
+        reason = "no codec after transpose, reshape or filters makes bytes";
     }
     Err(fail!(list, Decode, "{reason}"))
 }
@@ -313,7 +340,10 @@ fn read_bytes_codecs<'r, 'a: 'r>(
         let name = extension.name;
         match Named::find(&extension) {
             Some(named) if !named.row.is_of_elements => named.add_to(codecs, given)?,
-            None if name.place_in("transpose bytes packbits sharding_indexed").is_none() => {
+            None if name
+                .place_in("transpose reshape bytes packbits sharding_indexed")
+                .is_none() =>
+            {
                 return Err(unknown_codec(&extension));
             }
             _ => {
@@ -354,13 +384,13 @@ fn read_array_to_bytes(
 
 fn unknown_codec(extension: &Extension<'_, '_>) -> Status {
     let known = format_args!(
-        "transpose, bytes, packbits, {}, sharding_indexed, and of numcodecs. also {}, {}, {}",
+        "transpose, reshape, bytes, packbits, {}, sharding_indexed, numcodecs. and {}, {}, {}",
         Names(|row| row.is_specified),
-        Names(|row| row.is_of_elements),
+        Names(|row| row.is_of_elements && !row.is_of_zarr3),
         Names(|row| !row.is_specified && !row.is_of_elements && !row.has_checksum),
         Names(|row| !row.is_specified && row.has_checksum),
     );
-    extension.node.unknown("codec", extension.name, known)
+    unread(extension.node, "codec", extension.name, known)
 }
 
 /// The codecs of a shard index: `bytes` of u64 words, then nothing or one `crc32c`.

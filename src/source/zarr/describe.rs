@@ -6,7 +6,8 @@
 use crate::base::abi::{CODECS_TEXT_BYTES, NAME_BYTES};
 use crate::base::text::Text;
 use crate::records::{
-    ArrayRecord, ByteOrder, Codec, DocumentKind, Dtype, Filter, IN_ORDER, IndexLayout, Small,
+    ArrayRecord, ByteOrder, Codec, DocumentKind, Dtype, Filter, IN_ORDER, IndexLayout, Number,
+    Small,
 };
 
 /// The texts of `array_info`.
@@ -16,7 +17,8 @@ pub struct Description {
     pub dtype_name: Text<NAME_BYTES>,
     /// The codecs in the order of encoding: "bytes(little) zstd crc32c", for shards
     /// "sharding_indexed[bytes(little) zstd](index at end, crc32c)", with one "transpose(1,0)" for
-    /// all that stand side by side, and filters in front: "delta bytes(little) shuffle zstd". For
+    /// all that stand side by side, and filters in front: "delta bytes(little) shuffle zstd",
+    /// "scale_offset cast_value(int16) bytes(little)", with the type that elements are cast to. For
     /// zarr v2 the filters, the compressor, if it has one, and the order of the elements: "delta
     /// zstd order C".
     pub codecs: Text<CODECS_TEXT_BYTES>,
@@ -51,12 +53,22 @@ fn write_zarr3(record: &ArrayRecord, words: &mut Description) {
     });
     let is_named = |codec: &&Codec| codec.row().is_of_elements && is_named(codec);
     for codec in record.codecs.iter().filter(is_named) {
-        write!(codecs, "{} ", codec.name());
+        codecs.push_str(codec.name());
+        if let Codec::Filter(Filter::Cast(cast)) = codec {
+            write!(codecs, "({})", cast.types.encoded.dtype.zarr3_name());
+        }
+        codecs.push_str(" ");
     }
-    codecs.push_str(match record.byte_order {
+    let of_zarr3 = record.codecs.iter().rfind(|codec| codec.row().is_of_elements);
+    let of_zarr3 = of_zarr3.filter(|codec| codec.row().is_of_zarr3).and_then(|codec| codec.types());
+    let Number { dtype, byte_order } = match of_zarr3 {
+        Some(types) => types.encoded,
+        None => Number { dtype: record.dtype, byte_order: record.byte_order },
+    };
+    codecs.push_str(match byte_order {
         _ if packed.is_some_and(|packed| packed.padding.is_some()) => "packbits",
         _ if packed.is_some() => "bytes",
-        _ if record.dtype.word_bytes() == 1 => "bytes",
+        _ if dtype.word_bytes() == 1 => "bytes",
         ByteOrder::Little => "bytes(little)",
         ByteOrder::Big => "bytes(big)",
     });

@@ -32,7 +32,7 @@ fn read(document: &Value) -> Result<ArrayRecord, (Status, String)> {
     let table = std::vec![EdgeRun::EMPTY; EDGE_RUNS_MAX].leak();
     let read = array_from_zarr3(document.to_string().as_bytes(), ("/a", None), table, &mut why);
     let mut record = read.map_err(|status| (status, why.to_string()))?;
-    record.bind_edges(table);
+    record.bind_rows(table);
     Ok(record)
 }
 

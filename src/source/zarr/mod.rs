@@ -22,9 +22,11 @@ mod ngff;
 mod node;
 mod packing;
 mod refusal;
+mod reshape;
 mod selection;
 mod structs;
 mod transforms;
+mod values;
 mod zarr2;
 mod zarr3;
 
@@ -71,11 +73,15 @@ mod filter_tests;
 #[cfg(test)]
 mod grid_tests;
 #[cfg(test)]
+mod reshape_tests;
+#[cfg(test)]
 mod small_tests;
 #[cfg(test)]
 mod struct_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod value_tests;
 #[cfg(test)]
 mod zarr2_fill_tests;
 #[cfg(test)]

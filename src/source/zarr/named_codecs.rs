@@ -9,10 +9,11 @@
 //! value that a writer cannot have meant says that this is not the format we think it is.
 
 use super::filters::read_filter;
-use super::node::Extension;
+use super::node::{Extension, Node};
 use crate::base::status::Status;
 use crate::fail;
 use crate::records::{CODECS, Codec, CodecChain, CodecName, CodecRow, Number, Sum, SumKind};
+use crate::source::json::Str;
 use core::fmt;
 
 /// Bytes of the longest name, prefix included.
@@ -35,7 +36,8 @@ impl<'e, 'r, 'a> Named<'e, 'r, 'a> {
         let is_numcodecs = extension.has_id || bare.is_some();
         let name = bare.unwrap_or(whole);
         let row = CODECS.iter().find(|row| row.name == name)?;
-        (is_numcodecs || row.is_specified).then_some(Named { row, extension, is_numcodecs })
+        let is_here = if is_numcodecs { !row.is_of_zarr3 } else { row.is_specified };
+        is_here.then_some(Named { row, extension, is_numcodecs })
     }
 
     /// Adds the codec to a chain. `given` is the type of the elements that it was given: in zarr v3
@@ -85,6 +87,9 @@ impl<'e, 'r, 'a> Named<'e, 'r, 'a> {
             | CodecName::AsType
             | CodecName::Quantize
             | CodecName::BitRound => return read_filter(extension, row.codec, given),
+            CodecName::ScaleOffset | CodecName::CastValue => {
+                unreachable!("it is read where its place is known")
+            }
         }))
     }
 
@@ -138,6 +143,19 @@ impl<'e, 'r, 'a> Named<'e, 'r, 'a> {
         blocksize.numeral().check_integer(0, i64::MAX)?;
         Ok(codec)
     }
+}
+
+/// The refusal of a codec that is not read, with those that are.
+#[cold]
+#[inline(never)]
+pub(super) fn unread(
+    node: Node<'_, '_>,
+    what: &str,
+    name: Str<'_>,
+    known: fmt::Arguments<'_>,
+) -> Status {
+    let way = "write the array again with zstd";
+    fail!(node, Unsupported, "{what} {name} is not read: {way} (read: {known})")
 }
 
 /// The names of those rows, as a text lists them.

@@ -447,7 +447,7 @@ fn chains_that_are_not_read_are_refused_by_name() {
         (
             json!([{"name": "transpose", "configuration": {"order": [1, 0]}}]),
             Status::Decode,
-            "no codec after transpose or filters makes bytes",
+            "no codec after transpose, reshape or filters makes bytes",
         ),
         (json!(["packbits"]), Status::Unsupported, "\"packbits\""),
         (json!([bytes, "snappy"]), Status::Unsupported, "\"snappy\""),

@@ -14,7 +14,7 @@
 
 use super::fill::read_fill;
 use super::grid::{finish, read_regular, read_shape};
-use super::named_codecs::{Named, Names};
+use super::named_codecs::{Named, Names, unread};
 use super::names::{dtype_of, number_of};
 use super::node::{Document, Extension, Node};
 use super::structs::{Element, Fields, Spelling, read_type};
@@ -166,7 +166,8 @@ fn read_codec(node: Node<'_, '_>, what: &str, record: &mut ArrayRecord) -> Resul
     let name = id.string()?;
     let extension = Extension { node, name, configuration: Some(node), has_id: true };
     let Some(named) = Named::find(&extension) else {
-        return Err(id.unknown(what, name, format_args!("{} and null", Names(|_| true))));
+        let known = format_args!("{} and null", Names(|row| !row.is_of_zarr3));
+        return Err(unread(id, what, name, known));
     };
     // A document says all that is needed: only bytes count.
     let given = Number { dtype: record.dtype, byte_order: record.byte_order };

@@ -253,7 +253,8 @@ fn parameters_of_compressors_are_those_of_numcodecs() {
 fn no_filters_are_null_or_an_empty_list_and_others_are_refused_by_name() {
     read(&with("/filters", json!([]))).unwrap();
     for id in ["vlen-utf8", "categorize", "jenkins_lookup3", "pcodec", "bz2", "numcodecs.delta"] {
-        let says = format!("filter \"{id}\" is not read, only zstd,");
+        let says =
+            format!("filter \"{id}\" is not read: write the array again with zstd (read: zstd,");
         let document = with("/filters", json!([{"id": id, "dtype": "<u2"}]));
         refused(&document, Status::Unsupported, &["filters[0].id at byte", &says]);
     }

@@ -21,8 +21,9 @@ use crate::records::{ArrayRecord, DocumentKind, Dtype, KeyEncoding, Small, TIME_
 use crate::source::json::{Str, Value};
 
 /// The record of the array whose `zarr.json` is `json`; `uri` names it in texts. The runs of a
-/// rectilinear grid go to `table`, which has room for EDGE_RUNS_MAX; to look up single files, the
-/// record has to be bound to it ([`ArrayRecord::bind_edges`]).
+/// rectilinear grid, and the pairs of casts, go to `table`, which has room for EDGE_RUNS_MAX; to
+/// look up single files, and to decode, the record has to be bound to it
+/// ([`ArrayRecord::bind_rows`]).
 ///
 /// Errors: DECODE (not JSON, a member missing, ill-typed or contradicting another), NOT_FOUND (a
 /// group), UNSUPPORTED (well-formed, not read). A record of rank 0 is handed out like any other.
@@ -59,7 +60,7 @@ pub fn array_from_zarr3(
     let structure = read_type(data_type, structure, field, element_of, &mut record)?;
     read_chunk_grid(grid, &mut record, table)?;
     read_key_encoding(encoding, &mut record)?;
-    read_codecs(codecs, structure.as_ref(), &mut record)?;
+    read_codecs(codecs, structure.as_ref(), &mut record, table)?;
     read_fill(fill, structure.as_ref(), &mut record)?;
     record.packing = packing_of(*attributes, &record);
     finish([shape, grid, codecs], &mut record, table)?;

@@ -96,6 +96,18 @@ fn fields_of_structured_elements_are_those_of_numpy_on_a_device() {
 }
 
 #[test]
+fn scaled_and_cast_values_are_those_of_their_writer_on_a_device() {
+    let Some(platform) = platform::take() else { return };
+    let mut dice = Dice(0x5CA1_ED00);
+    let mut stores = fixtures::apart("values");
+    stores.retain(|store| store.name.starts_with("packed_"));
+    assert!(stores.len() >= 8);
+    for (number, store) in stores.iter().enumerate() {
+        stream_one(&*platform, (&store.uri, &store.image), number, &mut dice);
+    }
+}
+
+#[test]
 fn boxes_out_of_files_of_either_order_of_axes_and_bytes_are_those_of_the_array() {
     let Some(platform) = platform::take() else { return };
     let scratch = Scratch::new();

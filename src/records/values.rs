@@ -1,0 +1,123 @@
+//! The codecs of zarr-extensions that change values: what `scale_offset` and `cast_value` say.
+//!
+//! In: their parameters. Out: what undoing them takes. Invariant: a value here is a word, as loops
+//! have them: integers as two's complement, floats as the f64 that they are.
+
+use super::ArrayRecord;
+use super::codec::{Codec, Filter, Types};
+use super::grid::EdgeRun;
+
+/// `decoded = encoded / scale + offset`, in the type of both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Scaling {
+    /// A word that is not zero, and finite.
+    pub scale: u64,
+    /// A word that is finite.
+    pub offset: u64,
+}
+
+/// A change of the type of values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cast {
+    /// Integers, and floats of 16, 32 and 64 bits.
+    pub types: Types,
+    /// The neighbour that a value becomes which the type does not have.
+    pub rounding: Rounding,
+    /// The fate of values that the type is too small for.
+    pub beyond: Beyond,
+    /// The place of its first pair among those of the array.
+    pub first_pair: u16,
+    /// How many pairs it has, at most CAST_PAIRS_MAX.
+    pub pairs: u16,
+}
+
+/// How a value is rounded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rounding {
+    /// To the nearest, of two to the even one.
+    NearestEven,
+    /// To the next one on the way to zero.
+    Zero,
+    /// Up.
+    Positive,
+    /// Down.
+    Negative,
+    /// To the nearest, of two to the one away from zero.
+    NearestAway,
+}
+
+/// The names of zarr-extensions, in that order.
+pub const ROUNDING_NAMES: &str =
+    "nearest-even towards-zero towards-positive towards-negative nearest-away";
+
+/// All of them, in that order.
+pub const ROUNDINGS: [Rounding; 5] = [
+    Rounding::NearestEven,
+    Rounding::Zero,
+    Rounding::Positive,
+    Rounding::Negative,
+    Rounding::NearestAway,
+];
+
+/// What becomes of a value that a type is too small for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Beyond {
+    /// The chunk is refused.
+    Error,
+    /// It is the least or the largest value; an infinity of floats.
+    Clamp,
+    /// Its lowest bits.
+    Wrap,
+}
+
+/// The names of zarr-extensions, in that order.
+pub const BEYOND_NAMES: &str = "error clamp wrap";
+
+/// All of them, in that order.
+pub const BEYONDS: [Beyond; 3] = [Beyond::Error, Beyond::Clamp, Beyond::Wrap];
+
+/// A value that a cast maps to another one, whatever its other rules are. It lies in a row of the
+/// table of runs, which follows those of the grid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pair {
+    /// A word of the encoded type.
+    pub encoded: u64,
+    /// A word of the decoded type.
+    pub decoded: u64,
+}
+
+impl Pair {
+    /// The pair in a row.
+    pub const fn of_row(row: EdgeRun) -> Pair {
+        Pair { encoded: row.limit, decoded: row.cell_limit }
+    }
+
+    /// The row that it lies in.
+    pub const fn row(self) -> EdgeRun {
+        EdgeRun { limit: self.encoded, cell_limit: self.decoded }
+    }
+}
+
+impl ArrayRecord {
+    /// Takes the runs that `file_grid` counts from, and the pairs of casts, out of `table`, which
+    /// nobody changes while the record is used. Before that a rectilinear record answers no
+    /// question about single files, and no chunk with pairs is decoded.
+    pub fn bind_rows(&mut self, table: &'static [EdgeRun]) {
+        let (runs, rest) = table.split_at(self.runs_used() as usize);
+        (self.edges, self.pairs) = (runs, &rest[..self.pairs_used() as usize]);
+    }
+
+    /// Rows of a table that both take.
+    pub fn rows_used(&self) -> u32 {
+        self.runs_used() + self.pairs_used()
+    }
+
+    /// Pairs that casts have.
+    pub fn pairs_used(&self) -> u32 {
+        let used = self.codecs.iter().map(|codec| match codec {
+            Codec::Filter(Filter::Cast(cast)) => u32::from(cast.pairs),
+            _ => 0,
+        });
+        used.sum()
+    }
+}
