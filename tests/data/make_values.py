@@ -20,10 +20,12 @@ import shutil
 import warnings
 from dataclasses import dataclass
 
+import make_fixtures as made
 import numpy as np
 import zarr
 import zarr.codecs.numcodecs as zn
 import zarrs  # noqa: F401
+from make_fixtures import DTYPES, ROOT, pixels_file
 from zarr.abc.codec import ArrayArrayCodec
 from zarr.codecs import (
     BloscCodec,
@@ -35,9 +37,6 @@ from zarr.codecs import (
     ZstdCodec,
 )
 from zarr.registry import register_codec
-
-import make_fixtures as made
-from make_fixtures import DTYPES, ROOT, pixels_file
 
 HERE = pathlib.Path(__file__).parent
 APART = []
