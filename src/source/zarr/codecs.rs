@@ -48,7 +48,10 @@ pub(super) fn read_codecs(
             return Err(fail!(list, Unsupported, "{name} {reason}"));
         }
         if level == SHARD_LEVELS_MAX {
-            return Err(first.node.too_many(SHARD_LEVELS_MAX, "levels of shards"));
+            let way = "write the array again with one level";
+            let most = SHARD_LEVELS_MAX;
+            let reason = format_args!("more than {most} levels of shards are not read: {way}");
+            return Err(fail!(first.node, Unsupported, "{reason}"));
         }
         if let Some(behind) = items.next() {
             let name = behind.extension()?.name;

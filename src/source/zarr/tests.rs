@@ -571,11 +571,19 @@ fn what_numcodecs_says_of_its_codecs_is_taken_and_the_rest_refused() {
 fn a_shard_stands_alone() {
     let shard = sound()["codecs"][0].clone();
     let behind = plain(json!([shard, "crc32c"]));
-    refused(&behind, Status::Unsupported, &["codecs[1]", "\"crc32c\" after sharding_indexed"]);
+    refused(
+        &behind,
+        Status::Unsupported,
+        &["codecs[1]", "\"crc32c\" after sharding_indexed is not read: put"],
+    );
     let mut inside = with("/codecs/0/configuration/codecs", json!([shard, "crc32c"]));
     inside["codecs"][0]["configuration"]["chunk_shape"] = json!([8, 32]);
     let way = "codecs[0].configuration.codecs[1]";
-    refused(&inside, Status::Unsupported, &[way, "\"crc32c\" after sharding_indexed"]);
+    refused(
+        &inside,
+        Status::Unsupported,
+        &[way, "\"crc32c\" after sharding_indexed is not read: put"],
+    );
 }
 
 fn transpose(order: Value) -> Value {
@@ -672,7 +680,7 @@ fn a_third_level_of_shards_is_refused_by_name() {
     assert!(read(&plain(json!([two]))).is_ok());
     let three = plain(json!([shard(json!([8, 64]), json!([two]))]));
     let way = "codecs[0].configuration.codecs[0].configuration.codecs[0]";
-    refused(&three, Status::Unsupported, &[way, "more than 2 levels of shards are not read"]);
+    refused(&three, Status::Unsupported, &[way, "more than 2 levels of shards are not read: "]);
 }
 
 #[test]
