@@ -396,11 +396,11 @@ impl Fetch {
 }
 
 /// A failure if the status of an answer is one of a web server that does not speak WebDAV. Express
-/// answers 404 there, and WebDAV itself for a folder that does not exist; an answer of WebDAV has
-/// the status 207.
+/// answers 404 there, and WebDAV itself for a folder that does not exist; distributions of content
+/// that allow GET alone answer 403; an answer of WebDAV has the status 207.
 fn unlisted(status: u16, shown: &str) -> std::result::Result<(), Fault> {
     match status {
-        200..=206 | 208..=299 | 400 | 404 | 405 | 501 => {
+        200..=206 | 208..=299 | 400 | 403 | 404 | 405 | 501 => {
             Err(Fault::Final(Error::unlisted(format!(
                 "{shown}: folders of a web server can be listed only where it speaks WebDAV: the \
              server answered {status}"
