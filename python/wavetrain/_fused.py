@@ -215,12 +215,12 @@ class Fused:
         rank = len(self.shape)
         front, lacking = max(len(box.aabb) - rank, 0), max(rank - len(box.aabb), 0)
         extents = (1,) * lacking + tuple(end - begin for begin, end in box.aabb[front:])
-        has_more = box.step or box.at or box.axes or box.augment or box.affine
+        has_more = box.step or box.at or box.axes or box.augment or box.affine or box.lists
         is_plain = not has_more and not isinstance(box.array, Number)
         if extents != self.shape or not is_plain:
             raise ValueError(
                 "transforms: recipes take boxes of one shape, of no number, without step, at, "
-                f"axes, augment and affine (got {box})"
+                f"axes, augment, affine and index lists (got {box})"
             )
         target = made.targets[number]
         moves = zip(box.aabb[front:], target.begin[lacking:rank], target.end[lacking:rank])

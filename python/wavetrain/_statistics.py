@@ -115,6 +115,8 @@ def ends_of(name: str, info: ArrayInfo, box: Any) -> Ends:
     made = Box(name, walks)
     if any(step != 1 for step in made.step):
         raise ValueError(f"box must have steps of 1 (got {made.step})")
+    if made.lists:
+        raise ValueError("box must have no index lists: give a range for each axis")
     for number, ((begin, end), whole) in enumerate(zip(made.aabb, info.shape)):
         if begin < 0 or end > whole:
             raise ValueError(f"box axis {number} must lie in 0:{whole} (got {begin}:{end})")

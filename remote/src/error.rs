@@ -26,7 +26,7 @@ pub enum Kind {
 pub struct Error {
     /// How to treat it.
     pub kind: Kind,
-    /// Of what is absent: by a status other than 404, which the config names.
+    /// The object is absent by a status other than 404, which the config names.
     pub is_denied: bool,
     text: Arc<str>,
 }

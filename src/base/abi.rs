@@ -296,7 +296,7 @@ c_structs! {
         tensor: *const Tensor,
         /// What becomes of the elements on their way into the field; NULL: they are cast.
         augment: *const Augment,
-        /// Where its places lie in the array; NULL: as begin, end and step say.
+        /// The map from its places to voxels; NULL: begin, end and step are it.
         affine: *const Affine,
         /// `n_lists` index lists, `list_bytes` apart; NULL if it has 0.
         lists: *const IndexList,

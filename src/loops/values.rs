@@ -99,13 +99,13 @@ fn paired(pairs: &[EdgeRun], from: Word, word: u64) -> Option<u64> {
     found.map(|pair| pair.decoded)
 }
 
-/// What becomes of a value that no pair names.
+/// The rule for a value that no pair names.
 struct Rule {
     rounding: Rounding,
     beyond: Beyond,
-    /// Of integers.
+    /// The least and the largest integer.
     limits: (i128, i128),
-    /// Of floats.
+    /// The format of floats.
     format: Format,
 }
 
@@ -230,7 +230,7 @@ struct Exact {
 }
 
 impl Exact {
-    /// Of a finite float.
+    /// The exact number that a finite float is.
     fn of_float(value: f64) -> Exact {
         let bits = value.to_bits();
         let (field, low) = ((bits >> 52 & 0x7ff) as i32, bits & ((1 << 52) - 1));
@@ -243,7 +243,7 @@ impl Exact {
     }
 }
 
-/// Of a power that an f64 has, subnormal ones included.
+/// Two to a power that an f64 has, subnormal ones included.
 fn power_of_two(power: i32) -> f64 {
     let normal = (power + 1023).max(0) as u64;
     let bits = if normal > 0 { normal << 52 } else { 1 << (power + 1074).clamp(0, 51) };

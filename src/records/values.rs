@@ -59,7 +59,7 @@ pub const ROUNDINGS: [Rounding; 5] = [
     Rounding::NearestAway,
 ];
 
-/// What becomes of a value that a type is too small for.
+/// The fate of a value that a type is too small for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Beyond {
     /// The chunk is refused.

@@ -221,3 +221,39 @@ def test_a_loader_takes_them(stored):
                 assert np.array_equal(sample, data[rows[index], :5, :6])
                 seen.add(int(index))
     assert seen == set(range(12))
+
+
+def test_recipes_and_statistics_refuse_them(stored):
+    uri = str(stored[0] / "sharded")
+    rows = np.array([60, 3, 4, 3])
+
+    class Rows:
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, index):
+            return Sample(uri, [rows, (0, 8), (0, 8)], tag=index)
+
+    recipe = [wavetrain.augment.horizontal_flip(p=1.0)]
+    made = config(sample_shape=(4, 8, 8), samples_per_batch=2, dtype="f32")
+    with (
+        pytest.raises((ValueError, wavetrain.WavetrainError), match="index lists"),
+        DataLoader(Rows(), 2, transforms=recipe, config=made) as loader,
+    ):
+        next(iter(loader))
+    with pytest.raises(ValueError, match="index lists"):
+        wavetrain.statistics(uri, [rows, (0, 8), (0, 8)])
+
+
+def test_a_loader_without_a_config_says_what_it_needs(stored):
+    uri = str(stored[0] / "sharded")
+
+    class Rows:
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, index):
+            return Sample(uri, [np.array([60, 3]), (0, 8), (0, 8)], tag=index)
+
+    with pytest.raises((ValueError, wavetrain.WavetrainError), match="config"):
+        DataLoader(Rows(), 2)

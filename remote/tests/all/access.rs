@@ -1,11 +1,10 @@
 //! Credentials, endpoints, certificates and proxies.
 
-use crate::common::python::{has_module, python};
+use crate::common::python::{has_module, serve};
 use crate::common::server::Server;
-use crate::common::{alone, open, painted, quick, read, text};
-use std::io::{BufRead, BufReader};
+use crate::common::{alone, keys_of_a_machine, open, painted, quick, read, text};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use wavetrain_remote::Config;
 
 /// A config of S3 whose endpoint is a plain server.
@@ -65,14 +64,7 @@ fn the_environment_may_give_endpoint_and_http() {
 #[test]
 fn an_instance_gives_keys_by_its_metadata() {
     let server = server_with_bucket();
-    let folder = "/latest/meta-data/iam/security-credentials/";
-    let keys = r#"{"AccessKeyId": "AKIDOFTHEROLE", "SecretAccessKey": "s", "Token": "t",
-        "Expiration": "2999-01-01T00:00:00Z", "Code": "Success", "Type": "AWS-HMAC",
-        "LastUpdated": "2026-01-01T00:00:00Z"}"#;
-    server.put("/latest/api/token", b"metadata-token", "");
-    server.put(folder, b"role", "");
-    server.put(&format!("{folder}role"), keys.as_bytes(), "");
-    let option = ("aws_metadata_endpoint".to_owned(), server.url(""));
+    let option = keys_of_a_machine(&server);
     let client = open(Config { options: vec![option], ..config_of(&server) });
     for _ in 0..2 {
         assert_eq!(client.size("s3://bucket/a").unwrap(), 100);
@@ -134,17 +126,8 @@ fn a_certificate_of_ones_own_is_trusted_if_it_is_named() {
         println!("skipped: openssl cannot make a certificate");
         return;
     }
-    let mut server = Command::new(python())
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/https_server.py"))
-        .args([&folder, &certificate, &key])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut port = String::new();
-    BufReader::new(server.stdout.take().unwrap()).read_line(&mut port).unwrap();
-    let url = format!("https://127.0.0.1:{}/certificate.pem", port.trim());
+    let (mut server, port) = serve("https_server.py", &[&folder, &certificate, &key]);
+    let url = format!("https://127.0.0.1:{port}/certificate.pem");
     let wanted = std::fs::read(&certificate).unwrap();
     let refused = text(open(Config { retries_max: 0, ..quick() }).size(&url));
     let ca_file = Some(certificate.to_str().unwrap().to_owned());

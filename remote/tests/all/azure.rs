@@ -18,7 +18,7 @@ struct Azurite {
 }
 
 impl Azurite {
-    /// WAVETRAIN_AZURITE, or azurite-blob; nothing where there is none.
+    /// Starts WAVETRAIN_AZURITE, or azurite-blob; None if both are missing.
     fn start() -> Option<Self> {
         let program = std::env::var("WAVETRAIN_AZURITE").unwrap_or("azurite-blob".into());
         let started = Command::new(&program)

@@ -33,7 +33,7 @@ struct Fake {
 }
 
 impl Fake {
-    /// WAVETRAIN_FAKE_GCS, or what the Python package has; nothing where there is none.
+    /// Starts WAVETRAIN_FAKE_GCS, or the program of the Python package; None if both are missing.
     fn start(data: &Path) -> Option<Self> {
         let program = std::env::var("WAVETRAIN_FAKE_GCS").ok().or_else(program_of_python)?;
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -163,7 +163,7 @@ fn a_list_that_is_denied_is_a_failure_whatever_is_absent() {
     assert!(error.to_string().contains("gs://box/a: the server answered 403"), "{error}");
 }
 
-/// The key file of a service account with a key of its own; nothing where openssl makes none.
+/// The key file of a service account with a key of its own; None if openssl makes no key.
 fn service_account(folder: &Path) -> Option<PathBuf> {
     let made = Command::new("openssl").args(["genpkey", "-algorithm", "RSA", "-quiet"]).output();
     let made = match made {

@@ -1,7 +1,7 @@
 //! Profiles of AWS: keys, regions, and failures with the profile and the fix.
 
 use crate::common::server::Server;
-use crate::common::{alone, open, painted, quick, text};
+use crate::common::{alone, keys_of_a_machine, open, painted, quick, text};
 use std::path::{Path, PathBuf};
 use wavetrain_remote::Config;
 
@@ -99,14 +99,7 @@ fn a_profile_without_keys_leaves_those_of_the_machine() {
         return;
     }
     let (server, config) = served();
-    let folder = "/latest/meta-data/iam/security-credentials/";
-    let keys = r#"{"AccessKeyId": "AKIDOFTHEROLE", "SecretAccessKey": "s", "Token": "t",
-        "Expiration": "2999-01-01T00:00:00Z", "Code": "Success", "Type": "AWS-HMAC",
-        "LastUpdated": "2026-01-01T00:00:00Z"}"#;
-    server.put("/latest/api/token", b"metadata-token", "");
-    server.put(folder, b"role", "");
-    server.put(&format!("{folder}role"), keys.as_bytes(), "");
-    let options = vec![("aws_metadata_endpoint".to_owned(), server.url(""))];
+    let options = vec![keys_of_a_machine(&server)];
     let client = open(Config { options, ..config.clone() });
     for _ in 0..2 {
         assert_eq!(client.size("s3://bucket/a").unwrap(), 100);

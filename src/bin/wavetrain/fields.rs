@@ -401,9 +401,8 @@ mod tests {
 
     #[test]
     fn every_config_field_has_a_flag() {
-        // `crop` and `bench` take the table of fields from a file. Of those after `saturate` the
-        // tool has no flag for `lent_slots`, the name and the number of consumers, which bench has
-        // flags of its own for, and `cpus`.
+        // `crop` and `bench` take the table of fields from a file. `lent_slots` and `cpus` have no
+        // flag. Bench has flags of its own for the name and the number of consumers.
         let without = |name: &str| {
             name.starts_with("reserved")
                 || ["struct_size", "consumer_stream", "fields"].contains(&name)

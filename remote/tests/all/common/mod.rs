@@ -4,6 +4,7 @@
 pub mod python;
 pub mod server;
 
+use server::Server;
 use std::process::Command;
 use std::time::Duration;
 use wavetrain_remote::{Callbacks, Client, Config};
@@ -51,6 +52,19 @@ pub fn read(
 /// The text of what had to fail.
 pub fn text<T: std::fmt::Debug>(result: wavetrain_remote::Result<T>) -> String {
     result.unwrap_err().to_string()
+}
+
+/// Makes a server answer as the metadata of a machine with a role, whose key is AKIDOFTHEROLE; the
+/// option of a client that asks it.
+pub fn keys_of_a_machine(server: &Server) -> (String, String) {
+    let folder = "/latest/meta-data/iam/security-credentials/";
+    let keys = r#"{"AccessKeyId": "AKIDOFTHEROLE", "SecretAccessKey": "s", "Token": "t",
+        "Expiration": "2999-01-01T00:00:00Z", "Code": "Success", "Type": "AWS-HMAC",
+        "LastUpdated": "2026-01-01T00:00:00Z"}"#;
+    server.put("/latest/api/token", b"metadata-token", "");
+    server.put(folder, b"role", "");
+    server.put(&format!("{folder}role"), keys.as_bytes(), "");
+    ("aws_metadata_endpoint".to_owned(), server.url(""))
 }
 
 /// Runs a test of a module again, in a process with these variables; true in that process.

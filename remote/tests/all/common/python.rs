@@ -1,5 +1,6 @@
 //! Helpers that are written in Python: moto's server, and archives by zipfile.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
@@ -19,6 +20,21 @@ pub fn has_module(module: &str) -> bool {
     is_there
 }
 
+/// Starts a script of tests/ that prints its port and ends with its standard input; the port.
+pub fn serve<A: AsRef<OsStr>>(script: &str, arguments: &[A]) -> (Child, String) {
+    let mut process = Command::new(python())
+        .arg(format!("{}/tests/{script}", env!("CARGO_MANIFEST_DIR")))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut port = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut port).unwrap();
+    (process, port.trim().to_owned())
+}
+
 /// moto's server, until it is dropped.
 pub struct Moto {
     process: Child,
@@ -26,22 +42,13 @@ pub struct Moto {
 }
 
 impl Moto {
-    /// Nothing where there is no moto.
+    /// None if Python has no moto.
     pub fn start() -> Option<Self> {
         if !has_module("moto.server") {
             return None;
         }
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/moto_server.py");
-        let mut process = Command::new(python())
-            .arg(script)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut port = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut port).unwrap();
-        let endpoint = format!("http://127.0.0.1:{}", port.trim());
+        let (process, port) = serve::<&str>("moto_server.py", &[]);
+        let endpoint = format!("http://127.0.0.1:{port}");
         Some(Self { process, endpoint })
     }
 
