@@ -389,6 +389,22 @@ static void what_is_null_is_refused() {
                          },
                          WAVETRAIN_INVALID, "a uri is NULL, or its 4 bytes", settings);
         comes_out_behind([](given_sample &out) {
+                             static const wavetrain_index_list list = { 0, 0, nullptr, 3 };
+                             wavetrain::box box("/a", { 0 }, { 3 });
+                             box.lists = &list, box.n_lists = 1, box.list_bytes = sizeof list;
+                             out.add(box);
+                             return WAVETRAIN_OK;
+                         },
+                         WAVETRAIN_INVALID, "indices must not be NULL", settings);
+        comes_out_behind([](given_sample &out) {
+                             static const std::int64_t rows[] = { 2, 0, 1 };
+                             static const wavetrain::index_list lists[] = { { 0, rows } };
+                             wavetrain::box box("/a", { 0 }, { 1 });
+                             out.add(box.with(lists));
+                             return WAVETRAIN_OK;
+                         },
+                         WAVETRAIN_INVALID, "index lists of 3 indices", settings);
+        comes_out_behind([](given_sample &out) {
                              wavetrain_box box = {};
                              box.kind = WAVETRAIN_BOX_MEMORY;
                              out.add(box);
