@@ -145,7 +145,8 @@
  *             when memory is lent (wavetrain_lend), which is given back when it is FREE.
  *   FAILED    something in the store is wrong. on_error = FAIL: the batches before it are popped,
  *             then each pop returns the error, until reset. on_error = SKIP: the sample holds
- *             pad_value, its status has the reason, and the stream continues.
+ *             pad_value, its status has the reason, and the stream continues. NAN: so it does, but
+ *             a chunk that cannot be read leaves the sample's other elements, and is NaN itself.
  *   DROPPED   reset or close came first.
  *
  * A missing chunk is not a failure: it reads as the array's fill value (missing_chunks = FILL). An
@@ -747,7 +748,8 @@ typedef struct wavetrain_batch_view {
                               is complete, on every stream, when pop returns */
     uint64_t batch_id;     /* from 0 since open or reset, in push order */
     const uint64_t *tags;  /* sample_count tags, in push order */
-    const wavetrain_status *statuses; /* sample_count; not 0: the sample holds pad_value (SKIP) */
+    const wavetrain_status *statuses; /* sample_count; not 0: the sample holds pad_value (SKIP), or
+                                         NaN in chunks that cannot be read (NAN) */
     uint32_t failed_samples;          /* how many of them are not 0 */
     uint32_t reserved;                /* 0 */
     const uint64_t *filled_shape; /* [sample_count][sample_rank, of a scalar 1]: how far boxes of
@@ -867,7 +869,7 @@ typedef struct wavetrain_stats_view {
     uint64_t chunk_layout_hits;      /* look-ups in the cache of files' layouts */
     uint64_t chunk_layout_misses;
     uint64_t samples_pushed;         /* taken by push */
-    uint64_t samples_failed;         /* that pop gave out with a status (on_error = SKIP) */
+    uint64_t samples_failed;         /* that pop gave out with a status (on_error = SKIP, NAN) */
     uint64_t batches_emitted;        /* popped */
     uint64_t waves_emitted;          /* waves whose last chunk was assembled */
     uint64_t chunks_planned;         /* distinct chunks that batches needed, missing ones too; of
@@ -952,6 +954,8 @@ typedef struct wavetrain_stats_view {
     uint32_t memories_lent;         /* that you do not have back: wavetrain_lend */
     uint32_t consumers_missing;     /* of share_consumers: those that have not attached yet and are
                                        waited for; on a consumer those that are not attached now */
+    uint64_t bad_chunks;            /* chunks that could not be read, each time that a batch needed
+                                       one: see wavetrain_bad_chunk */
 } wavetrain_stats_view;
 
 /* The kinds of a node at a path. Images, plates and wells are groups whose attributes make them so
@@ -1316,6 +1320,11 @@ enum {
 enum {
     WAVETRAIN_ON_ERROR_FAIL = 0, /* the first failing batch ends the stream, until reset */
     WAVETRAIN_ON_ERROR_SKIP = 1, /* a failing sample holds pad_value, and has its status */
+    WAVETRAIN_ON_ERROR_NAN = 2,  /* as SKIP, but fields that can hold it get NaN for pad_value. A
+                                  * chunk that cannot be read is NaN by itself: its samples have
+                                  * its status, and all of their other elements. A box with a map
+                                  * holds NaN where it reads such a chunk, and is all NaN if its
+                                  * array has none. wavetrain_read_into fails as ever */
     WAVETRAIN_ON_ERROR_FORCE32 = 0x7FFFFFFF
 };
 
@@ -1944,6 +1953,14 @@ wavetrain_status wavetrain_stats_reset(wavetrain_loader loader);
  * thread 0 overlap. INVALID: trace_events = 0. OK. Does not wait. */
 wavetrain_status wavetrain_trace(wavetrain_loader loader, wavetrain_event *events,
                                  size_t event_count, size_t event_bytes, size_t *written);
+
+/* Why a chunk could not be read: number of those that failed, from 0, in the order in which they
+ * did, each once, with the first sample that needed it. on_error = SKIP or NAN; 64 are kept, until
+ * reset, and stats.bad_chunks counts all. Chunks of wavetrain_read_into are not listed. error: your
+ * struct. OK;
+ * END: there are not so many; INVALID: error is NULL, or its struct_size. Does not wait. */
+wavetrain_status wavetrain_bad_chunk(wavetrain_loader loader, uint32_t number,
+                                     wavetrain_error *error);
 
 /* Why a call on this loader failed last, on whatever thread. It is the last call that returned a
  * negative status, AGAIN of dlpack, or STARVED because all batch slots are held; close and this one

@@ -872,7 +872,7 @@ public:
     /* CUstream of the slot, for your work on the batch: release waits for it. NULL on the host. */
     void *ready_stream() const noexcept { return view_.ready_stream; }
     span<const std::uint64_t> tags() const noexcept { return { view_.tags, view_.sample_count }; }
-    /* Not 0: the sample holds pad_value (on_error = SKIP). */
+    /* Not 0: the sample holds pad_value, or NaN in places (on_error = SKIP, NAN). */
     span<const wavetrain_status> statuses() const noexcept {
         return { view_.statuses, view_.sample_count };
     }
@@ -1148,6 +1148,9 @@ public:
         return wavetrain_trace(handle_, out, count, sizeof(wavetrain_event), &written);
     }
     status last_error(error &out) const noexcept { return wavetrain_last_error(handle_, &out); }
+    status bad_chunk(std::uint32_t number, error &out) const noexcept {
+        return wavetrain_bad_chunk(handle_, number, &out);
+    }
     /* wavetrain_close. After OK this object has no loader; after SHUTDOWN neither: its last batch
      * has ended it already. AGAIN: batches or tensors are held, or reads still in flight. */
     status close(std::uint64_t timeout_ns, std::uint32_t *held = nullptr) noexcept {

@@ -138,7 +138,7 @@ class BatchInfo:
     backend: Backend
     bytes: int
     tags: tuple[int, ...]  # of the samples
-    statuses: tuple[Status, ...]  # not OK: the sample holds pad_value (on_error = skip)
+    statuses: tuple[Status, ...]  # not OK: it holds pad_value, or NaN in places (on_error)
 
 
 class Taken(Owned):

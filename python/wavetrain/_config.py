@@ -123,6 +123,7 @@ class OnError(enum.IntEnum):
 
     FAIL = _native.ON_ERROR_FAIL  # it ends, until Pipeline.reset
     SKIP = _native.ON_ERROR_SKIP  # the sample holds pad_value; BatchInfo.statuses has its status
+    NAN = _native.ON_ERROR_NAN  # as SKIP, but floats are NaN, of a bad chunk its own alone
 
 
 class MissingChunks(enum.IntEnum):
@@ -378,7 +379,7 @@ class Config:
             and its batches to theirs. None: the system.
         check_memory: opening raises OutOfMemory for a budget beyond what the cgroup or the system
             has left, before memory is touched. False: nothing is checked.
-        on_error: fail, skip.
+        on_error: fail, skip, nan.
         missing_chunks: fill, error.
         pad_mode: none, constant, edge, reflect.
         pad_value: what padding and skipped samples hold; None: the fill value, and 0.

@@ -108,6 +108,19 @@ def call_on(what: str, loader: int, *arguments: Any) -> None:
         raise last_failure(what, status, loader)
 
 
+def bad_chunks(loader: int) -> list[WavetrainError]:
+    """The failures of chunks that a loader lists."""
+    found: list[WavetrainError] = []
+    while True:
+        error = new_error()
+        status = library().wavetrain_bad_chunk(loader, len(found), ctypes.byref(error))
+        if status == _native.END:
+            return found
+        if status != _native.OK:
+            raise last_failure("bad_chunk", status, loader)
+        found.append(failure("bad_chunk", error.status, error))
+
+
 def last_failure(what: str, status: int, loader: int) -> WavetrainError:
     error = new_error()
     library().wavetrain_last_error(loader, ctypes.byref(error))

@@ -150,6 +150,7 @@ THREADS_PUMP = 1
 THREADS_HOOK = 2
 ON_ERROR_FAIL = 0
 ON_ERROR_SKIP = 1
+ON_ERROR_NAN = 2
 MISSING_FILL = 0
 MISSING_ERROR = 1
 PAD_NONE = 0
@@ -689,6 +690,7 @@ class StatsView(Structure):
     oldest_held_since_ns: int
     memories_lent: int
     consumers_missing: int
+    bad_chunks: int
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -766,6 +768,7 @@ class StatsView(Structure):
         ("oldest_held_since_ns", c_uint64),
         ("memories_lent", c_uint32),
         ("consumers_missing", c_uint32),
+        ("bad_chunks", c_uint64),
     ]
 
 
@@ -1499,6 +1502,7 @@ FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("wavetrain_stats", c_int32, [c_uint64, c_void_p]),
     ("wavetrain_stats_reset", c_int32, [c_uint64]),
     ("wavetrain_trace", c_int32, [c_uint64, c_void_p, c_size_t, c_size_t, c_void_p]),
+    ("wavetrain_bad_chunk", c_int32, [c_uint64, c_uint32, c_void_p]),
     ("wavetrain_last_error", c_int32, [c_uint64, c_void_p]),
     ("wavetrain_array_info", c_int32, [c_char_p, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
     ("wavetrain_node_info", c_int32, [c_char_p, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),

@@ -28,7 +28,15 @@ from wavetrain._config import Backend, Config, to_native
 from wavetrain._errors import EndOfStream, ShutdownError, Unsupported, WavetrainError
 from wavetrain._fed import target
 from wavetrain._interrupts import Kept
-from wavetrain._library import call, call_on, failure, last_failure, library, new_error
+from wavetrain._library import (
+    bad_chunks,
+    call,
+    call_on,
+    failure,
+    last_failure,
+    library,
+    new_error,
+)
 from wavetrain._loans import Loans
 from wavetrain._owned import Opened, Owned
 from wavetrain._sample import Sample, Served, uri_of
@@ -458,6 +466,13 @@ class Pipeline(Opened):
         """Sets the figures to 0, but for those of memory."""
         self._check_open()
         call_on("stats_reset", self._loader)
+
+    def bad_chunks(self) -> list[WavetrainError]:
+        """Why chunks could not be read, each once with the first sample that needed it, in the
+        order in which they failed. Config.on_error is "skip" or "nan"; 64 are kept, until reset,
+        and stats().bad_chunks counts all."""
+        self._check_open()
+        return bad_chunks(self._loader)
 
     def trace(self, path: str | os.PathLike[str]) -> int:
         """Writes the last `Config.trace_events` events of stages, since the figures began, to a

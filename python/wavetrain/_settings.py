@@ -27,7 +27,7 @@ LIMITS = {
     "backend": (1, 0, 2),
     "thread_mode": (0, 0, 2),
     "drop_last": (0, 0, 1),
-    "on_error": (0, 0, 1),
+    "on_error": (0, 0, 2),
     "missing_chunks": (0, 0, 1),
     "pad_mode": (0, 0, 3),
     "pad_value_set": (0, 0, 1),

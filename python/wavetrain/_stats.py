@@ -151,6 +151,7 @@ class Stats:
     batches_lost: int  # that consumers had popped, or were to get, which were lost
     memories_lent: int  # that are not given back: Pipeline.lend
     consumers_missing: int  # that have not attached yet; of a Consumer: that are not attached now
+    bad_chunks: int  # that could not be read, each time that a batch needed one
     metadata_latency_ops: int  # requests that slept by Config.metadata_latency:
     metadata_latency_stat_ops: int  # those that open, look or list ..
     metadata_latency_submit_ops: int  # .. and those that read documents and indexes

@@ -24,6 +24,9 @@ pub const METADATA_SMALL_BYTES: usize = 64 << 10;
 /// Deepest nesting of JSON that is followed; zarr itself needs about 8, attributes may have more.
 pub const JSON_DEPTH_MAX: usize = 128;
 
+/// Most chunks that could not be read of which a loader keeps why: a list that somebody reads.
+pub const BAD_CHUNKS_MAX: usize = 64;
+
 /// Bytes of an error text, its NUL included.
 pub const ERROR_TEXT_BYTES: usize = 512;
 /// Bytes of a text in the statistics, the NUL included: one sentence and a setting.

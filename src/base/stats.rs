@@ -296,7 +296,7 @@ stats! {
     chunk_layout_misses: u64 = AtomicU64,
     /// Samples taken by push.
     samples_pushed: u64 = AtomicU64,
-    /// Samples whose status was not OK (on_error = skip).
+    /// Samples whose status was not OK (on_error = skip or nan).
     samples_failed: u64 = AtomicU64,
     /// Batches popped.
     batches_emitted: u64 = AtomicU64,
@@ -417,6 +417,8 @@ stats! {
     /// Consumers that have not attached yet and are waited for; on a consumer those that are not
     /// attached now.
     consumers_missing: u32,
+    /// Chunks that could not be read, each time that a batch needed one.
+    bad_chunks: u64 = AtomicU64,
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 pub mod dlpack;
 pub mod exports;
+mod failures;
 pub mod pieces;
 mod places;
 mod readers;

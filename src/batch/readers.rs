@@ -31,9 +31,7 @@ impl Slots {
             remaining: 1,
             ..SlotRecord::default()
         };
-        let row = self.row(slot, 0);
-        self.failed_chunks[row] = u64::MAX;
-        self.rows.statuses(slot).write(0, 0);
+        self.clear_failure(slot, 0);
         self.rows.tags(slot).write(0, 0);
         Some((slot, generation))
     }

@@ -34,7 +34,7 @@ use crate::base::status::{Failure, Status};
 use crate::batch::places::Loan;
 use crate::batch::record::{Elsewhere, SlotRecord, SlotRows};
 pub use crate::batch::record::{PerSample, SlotCounts, SlotState};
-use crate::records::{BoxRecord, Destination, Fed};
+use crate::records::{BoxRecord, Fed};
 use core::ops::Range;
 
 /// See the module.
@@ -42,9 +42,11 @@ pub struct Slots {
     pub(super) slots: &'static mut [SlotRecord],
     /// Slots that have pieces which nobody has, as bits, by who is to do them.
     pub(super) waiting: [u64; 2],
-    failures: &'static mut [Failure],
+    pub(super) failures: &'static mut [Failure],
     /// Chunk number of the failure of each sample, u64::MAX while it has none.
     pub(super) failed_chunks: &'static mut [u64],
+    /// Whether a sample that failed is given up; else its chunks that failed are NaN.
+    pub(super) given_up: &'static mut [bool],
     /// Tags, status codes and other facts of each sample.
     pub rows: SlotRows,
     /// Boxes of the samples, as many for each as one may have, slot by slot.
@@ -85,6 +87,7 @@ impl Slots {
             waiting: [0; 2],
             failures: carver.slice_from(Item::BatchStates, all, |_| Failure::new(Status::Ok)),
             failed_chunks: carver.slice(Item::BatchStates, samples, &u64::MAX),
+            given_up: carver.slice(Item::BatchStates, samples, &false),
             rows: SlotRows::carve(carver, counts, per_sample, elsewhere),
             boxes: carver.table(Item::BatchStates, boxes, &BoxRecord::EMPTY),
             fed: carver.table(
@@ -181,11 +184,6 @@ impl Slots {
         self.slots[slot.at()].sample_count
     }
 
-    /// Samples of the batch in a slot whose status is not OK.
-    pub fn failed_samples(&self, slot: BatchSlot) -> u32 {
-        self.slots[slot.at()].failed_samples
-    }
-
     /// Slots in a state.
     pub fn in_state(&self, state: SlotState) -> u32 {
         self.batches().iter().filter(|slot| slot.state == state).count() as u32
@@ -270,9 +268,7 @@ impl Slots {
             ..SlotRecord::default()
         };
         for sample in 0..sample_count {
-            let row = self.row(slot, sample);
-            self.failed_chunks[row] = u64::MAX;
-            self.rows.statuses(slot).write(sample as usize, 0);
+            self.clear_failure(slot, sample);
         }
         match self.has_place() {
             false => self.slots[slot.at()].remaining += 1,
@@ -315,43 +311,6 @@ impl Slots {
         let to = if is_good { SlotState::Finishing } else { SlotState::Failed };
         self.go(slot, SlotState::Filling, to);
         is_good
-    }
-
-    /// Notes that chunk number `chunk` of the batch failed for a sample. True if this is the lowest
-    /// failure of the sample so far; `failure` then also becomes the batch's if it is the lowest of
-    /// the batch.
-    pub fn fail(&mut self, to: Destination, chunk: u64, failure: &Failure) -> bool {
-        let Destination { slot, sample, .. } = to;
-        assert!(self.slots[slot.at()].is_filling());
-        let row = self.row(slot, sample);
-        let before = self.failed_chunks[row];
-        let statuses = self.rows.statuses(slot);
-        let is_first = statuses.read(sample as usize) == 0;
-        if !is_first && chunk >= before {
-            return false;
-        }
-        self.failed_chunks[row] = chunk;
-        statuses.write(sample as usize, failure.status as i32);
-        let tag = self.rows.tags(slot).read(sample as usize);
-        let entry = &mut self.slots[slot.at()];
-        let failed_at = (entry.failed_sample, entry.failed_chunk);
-        let is_lowest = entry.failed_samples == 0 || (sample, chunk) <= failed_at;
-        entry.failed_samples += is_first as u32;
-        entry.is_fatal |= !failure.status.is_skippable();
-        if is_lowest {
-            (entry.failed_sample, entry.failed_chunk) = (sample, chunk);
-            let kept = &mut self.failures[slot.at()];
-            *kept = failure.clone();
-            kept.tag = tag;
-            kept.batch_id = entry.batch_id;
-            kept.sample = sample;
-        }
-        true
-    }
-
-    /// The failure that a failed batch reports.
-    pub fn failure(&self, slot: BatchSlot) -> &Failure {
-        &self.failures[slot.at()]
     }
 
     /// The slot whose batch comes next, if that batch was begun.

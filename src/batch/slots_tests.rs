@@ -78,7 +78,7 @@ fn in_state(state: SlotState) -> Slots {
             slots.begin(SLOT, 2, 0);
             if state == Failed {
                 let to = Destination { slot: SLOT, field: 0, sample: 1 };
-                slots.fail(to, 0, &Failure::new(Status::Decode));
+                slots.fail(to, 0, (&Failure::new(Status::Decode), false));
             }
             if state != Filling {
                 assert!(slots.sub_remaining(SLOT, 1));
@@ -141,7 +141,7 @@ fn chunks_are_missing_and_samples_fail_while_a_batch_fills_and_at_no_other_time(
             |slots| assert!(slots.sub_remaining(SLOT, 1)),
             |slots| {
                 let to = Destination { slot: SLOT, field: 0, sample: 0 };
-                slots.fail(to, 0, &Failure::new(Status::Decode));
+                slots.fail(to, 0, (&Failure::new(Status::Decode), false));
             },
         ];
         for step in steps {
@@ -155,7 +155,8 @@ fn chunks_are_missing_and_samples_fail_while_a_batch_fills_and_at_no_other_time(
 fn completed(status: Status, skip: bool) -> SlotState {
     let mut slots = slots();
     slots.begin(SLOT, 2, 0);
-    slots.fail(Destination { slot: SLOT, field: 0, sample: 1 }, 0, &Failure::new(status));
+    let to = Destination { slot: SLOT, field: 0, sample: 1 };
+    slots.fail(to, 0, (&Failure::new(status), false));
     assert!(slots.sub_remaining(SLOT, 1));
     let _ = slots.complete(SLOT, skip);
     slots.state(SLOT)
@@ -365,7 +366,8 @@ fn a_reader_is_a_callers_until_it_has_its_box_or_has_left() {
     assert!(slots.begin(SLOT, 2, 0) > turn);
     assert_eq!(slots.oldest_turn(), turn);
     let failure = Failure::new(Status::Decode);
-    assert!(slots.fail(Destination { slot: one.0, field: 0, sample: 0 }, 3, &failure));
+    let to = Destination { slot: one.0, field: 0, sample: 0 };
+    assert!(slots.fail(to, 3, (&failure, false)));
     assert_eq!(slots.failed_samples(SLOT), 0);
     assert!(slots.sub_remaining(one.0, 1) && !slots.complete(one.0, true));
     assert_eq!(slots.reader_state(one), Some(Failed));

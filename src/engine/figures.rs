@@ -30,6 +30,11 @@ impl Engine {
         Ok(())
     }
 
+    /// Why chunk number `number` of those that are listed could not be read.
+    pub fn bad_chunk(&self, number: u32) -> Option<Failure> {
+        self.lock.lock().bad_chunks.list().get(number as usize).cloned()
+    }
+
     /// All figures now.
     pub fn read_stats(&self, stats: &mut Stats) {
         self.shared.stats.read(stats);

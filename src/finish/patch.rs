@@ -1,4 +1,4 @@
-//! Failed samples of a batch are filled with pad_value.
+//! Failed samples of a batch that are given up are filled with pad_value, or with NaN.
 
 use crate::assemble::fill_row;
 use crate::assemble::units::failed_unit;
@@ -15,19 +15,24 @@ use core::sync::atomic::Ordering::Relaxed;
 pub const PASS: Pass = Pass { begin, run, kernels: None };
 
 fn begin(state: &State, shared: &Shared, slot: BatchSlot) -> (u64, u32) {
-    let failed = state.slots.failed_samples(slot);
+    shared.stats.samples_failed.fetch_add(state.slots.failed_samples(slot).into(), Relaxed);
+    let failed = state.slots.given_up(slot).count() as u32;
     (u64::from(failed > 0), shared.settings.fields.len() as u32 * failed)
 }
 
 fn run<'l>(lock: &'l Lock, piece: &Piece, mut slab: Option<&mut SlabWriter>) -> Locked<'l> {
     let (shared, slot) = (lock.shared, piece.slot);
     let range = shared.profiler.range(profiler::ASSEMBLE);
-    let statuses = shared.views.rows.statuses(slot);
-    let is_failed = |sample: &u32| statuses.read(*sample as usize) != 0;
-    for sample in (0..piece.samples).filter(is_failed) {
+    let mut next = 0;
+    // A search with the lock held, and the work on what it finds without.
+    while let Some(sample) = {
+        let state = &*lock.lock();
+        state.slots.given_up(slot).find(|sample| *sample >= next)
+    } {
+        next = sample + 1;
         for (field, of) in (0..).zip(&shared.settings.fields) {
             let to = Destination { slot, field, sample };
-            let (element, element_bytes) = (&shared.padding(field).empty_element, of.dtype_bytes);
+            let (element, element_bytes) = (&shared.failed_element(field), of.dtype_bytes);
             match &mut slab {
                 Some(slab) => {
                     let region = shared.sample_region(to);
@@ -42,7 +47,6 @@ fn run<'l>(lock: &'l Lock, piece: &Piece, mut slab: Option<&mut SlabWriter>) -> 
                 }
             }
         }
-        shared.stats.samples_failed.fetch_add(1, Relaxed);
     }
     drop(range);
     lock.lock()

@@ -156,6 +156,7 @@ impl<'a> Assembler<'a> {
             for mate in mates {
                 if let Err(failure) = self.assemble(wave, mate, Source::Decoded(once)) {
                     fail(mate, failure);
+                    self.place_broken(wave, mate);
                 }
             }
             return;
@@ -164,7 +165,18 @@ impl<'a> Assembler<'a> {
             let source = Source::Encoded(encoded, &mut *context);
             if let Err(failure) = self.assemble(wave, mate, source) {
                 fail(mate, failure);
+                self.place_broken(wave, mate);
             }
+        }
+    }
+
+    /// Makes NaN of a task that failed, where that can be.
+    pub fn place_broken(&mut self, wave: WaveIndex, chunk: u32) {
+        let shared = self.boxes.shared;
+        let mut own = None;
+        let part = self.boxes.part((wave, shared.wave_row(wave, chunk)), &mut own);
+        if part.task.kind == ChunkKind::Broken && shared.fills_nan() {
+            self.sink.place(&self.boxes, &part, &ChunkBytes { bytes: &[], first: 0 });
         }
     }
 
@@ -200,7 +212,7 @@ impl<'a> Assembler<'a> {
         let mut own = None;
         let part = self.boxes.part((wave, shared.wave_row(wave, chunk)), &mut own);
         let task = &part.task;
-        if task.kind == ChunkKind::Broken {
+        if task.kind == ChunkKind::Broken && !shared.fills_nan() {
             return Ok(());
         }
         let mut chunk = ChunkBytes { bytes: &[], first: 0 };

@@ -1,6 +1,6 @@
 //! Failures of chunks and samples, and of the device.
 
-use crate::base::indexes::{ArraySlot, WaveIndex};
+use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
 use crate::base::limits::FILE_KEY_BYTES;
 use crate::base::status::{Failure, Status, Why};
 use crate::base::text::{List, Tail, Text};
@@ -15,18 +15,24 @@ use crate::state::State;
 use crate::state::lock::{Condition, Lock};
 use crate::state::shared::Shared;
 use crate::wave::{ChunkKind, ChunkTask};
+use core::sync::atomic::Ordering::Relaxed;
 
-/// Notes that a sample failed at chunk number `chunk`; with on_error = skip the text is logged.
-pub fn fail_sample(lock: &Lock, to: Destination, chunk: u64, failure: &Failure) {
+/// Notes that a sample failed. If the stream goes on after errors, the text is logged.
+pub fn fail_sample(lock: &Lock, to: Destination, failure: &Failure) {
+    note_failure(lock, to, 0, (failure, false));
+}
+
+/// Notes that a sample failed at chunk number `chunk`, which is NaN there if `is_nan`.
+fn note_failure(lock: &Lock, to: Destination, chunk: u64, (failure, is_nan): (&Failure, bool)) {
     let shared = lock.shared;
     if shared.reader(to.slot).is_some() {
         // Its caller is told, and nobody else.
-        lock.lock().slots.fail(to, chunk, failure);
+        lock.lock().slots.fail(to, chunk, (failure, false));
         return;
     }
     let (is_lowest, tag) = {
         let state = &mut *lock.lock();
-        let is_lowest = state.slots.fail(to, chunk, failure);
+        let is_lowest = state.slots.fail(to, chunk, (failure, is_nan));
         let tag = state.slots.rows.tags(to.slot).read(to.sample as usize);
         state.is_halted |= !shared.skips_errors() || !failure.status.is_skippable();
         (is_lowest, tag)
@@ -46,13 +52,24 @@ pub fn fail_task(
     wave: WaveIndex,
     chunk: u32,
     record: &ArrayRecord,
+    refusal: &(Status, Why),
+) {
+    fail_task_at(lock, (wave, chunk), record, refusal, false);
+}
+
+/// The same. If the task `is_placed`, its samples have bytes of it, and are given up.
+pub fn fail_task_at(
+    lock: &Lock,
+    (wave, chunk): (WaveIndex, u32),
+    record: &ArrayRecord,
     (status, why): &(Status, Why),
+    is_placed: bool,
 ) {
     let (shared, status) = (lock.shared, *status);
     let row = shared.wave_row(wave, chunk);
     let task = shared.tables.chunks.read(row);
     let failure = chunk_failure(shared, task.array, record, (task.file, task.chunk), status, why);
-    fail_samples(lock, wave, &task, &failure);
+    fail_samples(lock, wave, &task, (&failure, is_placed));
     if task.kind == ChunkKind::Broken {
         return;
     }
@@ -103,17 +120,43 @@ pub fn fail_waiter(lock: &Lock, wave: WaveIndex, op: u32, status: Status, why: &
     assert!(task.kind == ChunkKind::Kept);
     let record = shared.array_record(task.array);
     let failure = chunk_failure(shared, task.array, record, (task.file, task.chunk), status, why);
-    fail_samples(lock, wave, &task, &failure);
+    fail_samples(lock, wave, &task, (&failure, false));
     shared.tables.chunks.write(row, ChunkTask { kind: ChunkKind::Broken, ..task });
     lock.lock().set_ready(shared, wave, op);
 }
 
-pub fn fail_samples(lock: &Lock, wave: WaveIndex, task: &ChunkTask, failure: &Failure) {
+fn fail_samples(
+    lock: &Lock,
+    wave: WaveIndex,
+    task: &ChunkTask,
+    (failure, is_placed): (&Failure, bool),
+) {
+    let tables = &lock.shared.tables;
+    let pairs = task.pair_first..task.pair_first + task.pair_count;
+    let boxes = pairs.map(|pair| tables.pairs.read(tables.pair_row(wave, pair)));
+    fail_boxes(lock, (task.slot, task.array, task.number), boxes, (failure, is_placed));
+}
+
+/// Fails the samples of boxes that read chunk number `chunk` of the plan of a batch.
+pub fn fail_boxes(
+    lock: &Lock,
+    (slot, array, chunk): (BatchSlot, ArraySlot, u64),
+    boxes: impl Iterator<Item = u32>,
+    (failure, is_placed): (&Failure, bool),
+) {
     let shared = lock.shared;
-    for pair in 0..task.pair_count {
-        let row = shared.tables.pair_row(wave, task.pair_first + pair);
-        let to = shared.box_record(task.slot, shared.tables.pairs.read(row)).to(task.slot);
-        fail_sample(lock, to, task.number, failure);
+    let record = shared.array_record(array);
+    let mut first = None;
+    for number in boxes {
+        let source = shared.box_record(slot, number);
+        let can_be = !is_placed && failure.status.is_skippable();
+        let is_nan = can_be && shared.nan_of(record, slot, source).is_some();
+        note_failure(lock, source.to(slot), chunk, (failure, is_nan));
+        first = first.or(Some(source.sample));
+    }
+    if shared.reader(slot).is_none() {
+        shared.stats.bad_chunks.fetch_add(1, Relaxed);
+        first.into_iter().for_each(|sample| lock.lock().note_bad_chunk((slot, sample), failure));
     }
 }
 

@@ -4,7 +4,7 @@ use crate::base::indexes::WaveIndex;
 use crate::base::status::{Status, Why};
 use crate::base::version::Version;
 use crate::fail;
-use crate::jobs::failures::fail_task;
+use crate::jobs::failures::{fail_task, fail_task_at};
 use crate::os::store::{Fault, Listing, Opened, Path, STALE, Store, Visit};
 use crate::os::{Errno, FileKind, FileStat};
 use crate::read::{Access, Lease, LeaseOutcome, OpenFault, open_leased, shown};
@@ -239,10 +239,15 @@ impl<'a> LeasedFile<'a> {
 
     /// Reports that a chunk cannot be read.
     pub fn fail(&self, wave: WaveIndex, chunk: u32, fault: OpenFault) {
+        self.fail_at((wave, chunk), fault, false);
+    }
+
+    /// The same. If the chunk `is_placed`, samples have bytes of it, and are given up.
+    pub fn fail_at(&self, at: (WaveIndex, u32), fault: OpenFault, is_placed: bool) {
         let mut why = Why::new();
         let path = self.lock.shared.file_path(self.read.array, self.record, self.read.file);
         let status = open_failure(&path, fault, &mut why);
-        fail_task(self.lock, wave, chunk, self.record, &(status, why));
+        fail_task_at(self.lock, at, self.record, &(status, why), is_placed);
     }
 
     /// Bytes that do not decode may be somebody else's: the file is looked at first. If it is not

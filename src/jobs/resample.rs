@@ -44,11 +44,8 @@ fn part_of(shared: &Shared, piece: &ResamplePiece) -> Part {
 pub fn run<'l>(lock: &'l Lock, piece: &ResamplePiece, mut slab: Option<SlabWriter>) -> Locked<'l> {
     let (shared, slot) = (lock.shared, piece.slot);
     let source = shared.box_record(slot, piece.number);
-    let is_failed = {
-        let statuses = &lock.lock().slots.rows.statuses(slot);
-        statuses.read(source.sample as usize) != 0
-    };
-    if !is_failed {
+    let is_given_up = lock.lock().slots.is_given_up(slot, source.sample);
+    if !is_given_up {
         let range = shared.profiler.range(profiler::ASSEMBLE);
         let start = (shared.os.now_ns)();
         let (voxels, places) = resample(shared, piece, source, slab.as_mut());

@@ -193,33 +193,49 @@ impl<'a> Boxes<'a> {
         let origin = &part.origin[..record.axes()];
         let mut written = 0;
         for (number, source) in self.of(part) {
-            let to = source.to(task.slot);
+            let at = (task.slot, number);
             written += if task.array == ArraySlot::NONE {
                 let FedChunk { record, origin, chunk } = &FedChunk::of(self.shared, task, number);
-                let (cast, copy);
-                let sample = match source.is_resampled {
-                    true => {
-                        copy = copy_of(record);
-                        hull_of(self.shared, (record, &copy), (task.slot, number))
-                    }
-                    false => {
-                        let checked = self.shared.field(source.field).checked_cast(record);
-                        cast = checked.streamed(self.shared.settings.streams_slots());
-                        sample_of(self.shared, (record, &cast), source, task.slot)
-                    }
-                };
-                let change = &change_of(self.shared, record, (task.slot, number), source);
-                let (origin, change) = (&origin[..record.axes()], change.as_ref());
-                each(&BoxPart { sample, to, origin, chunk, change, number })
+                let origin = &origin[..record.axes()];
+                self.with_cast(record, at, source, (origin, chunk), &mut each)
+            } else if task.kind == ChunkKind::Broken {
+                let Some(record) = &self.shared.nan_of(record, task.slot, source) else { continue };
+                self.with_cast(record, at, source, (origin, chunk), &mut each)
             } else {
                 let mut own = None;
-                let sample = self.sample(record, (task.slot, number), source, &mut own);
-                let change = &change_of(self.shared, record, (task.slot, number), source);
-                let change = change.as_ref();
+                let sample = self.sample(record, at, source, &mut own);
+                let change = &change_of(self.shared, record, at, source);
+                let (to, change) = (source.to(task.slot), change.as_ref());
                 each(&BoxPart { sample, to, origin, chunk, change, number })
             };
         }
         written
+    }
+
+    /// Calls `each` for a box whose elements are those of `record`, which is not the task's array.
+    fn with_cast(
+        &self,
+        record: &ArrayRecord,
+        (slot, number): (BatchSlot, u32),
+        source: &BoxRecord,
+        (origin, chunk): (&[u64], &ChunkBytes<'_>),
+        each: &mut dyn FnMut(&BoxPart<'_>) -> u64,
+    ) -> u64 {
+        let (shared, cast, copy) = (self.shared, &mut None, &mut None);
+        let sample = match source.is_resampled {
+            true => {
+                *copy = copy_of(record);
+                hull_of(shared, (record, copy), (slot, number))
+            }
+            false => {
+                let checked = shared.field(source.field).checked_cast(record);
+                let cast = cast.insert(checked.streamed(shared.settings.streams_slots()));
+                sample_of(shared, (record, cast), source, slot)
+            }
+        };
+        let change = &change_of(shared, record, (slot, number), source);
+        let (to, change) = (source.to(slot), change.as_ref());
+        each(&BoxPart { sample, to, origin, chunk, change, number })
     }
 
     /// Calls `fill` for the blocks that a task of places has which no box covers, with the field's
@@ -365,9 +381,9 @@ impl Sink for CpuSink {
                 ChunkKind::Data | ChunkKind::Kept | ChunkKind::Fed => {
                     scatter(&mut target, of.origin, of.chunk)
                 }
-                ChunkKind::Missing => scatter_fill(&mut target, of.origin),
+                ChunkKind::Missing | ChunkKind::Broken => scatter_fill(&mut target, of.origin),
                 ChunkKind::Pad => fill_outside(&mut target, shared.padding(of.to.field).element),
-                ChunkKind::Blank | ChunkKind::Broken => 0,
+                ChunkKind::Blank => 0,
             }
         })
     }

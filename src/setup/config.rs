@@ -40,6 +40,9 @@ pub const THREADS_HOOK: u32 = 2;
 pub const ON_ERROR_FAIL: u32 = 0;
 /// `on_error`: failing samples are filled with pad_value and marked.
 pub const ON_ERROR_SKIP: u32 = 1;
+/// `on_error`: as ON_ERROR_SKIP, but what fails is NaN in fields that can hold it: of a sample
+/// whose chunks cannot be read these alone.
+pub const ON_ERROR_NAN: u32 = 2;
 /// `missing_chunks`: a chunk that does not exist reads as the fill value.
 pub const MISSING_FILL: u32 = 0;
 /// `missing_chunks`: a chunk that does not exist is NOT_FOUND.
@@ -279,7 +282,7 @@ macro_rules! config_table {
         /// 1: flush discards a batch that is not full.
         drop_last: u32 = 0, [0, 1] => Switch "discard a partial last batch";
         /// `ON_ERROR_`: the effect of a sample that fails.
-        on_error: u32 = ON_ERROR_FAIL, [0, ON_ERROR_SKIP]
+        on_error: u32 = ON_ERROR_FAIL, [0, ON_ERROR_NAN]
             => Choice ON_ERRORS "after a failing sample";
         /// `MISSING_`: the meaning of a chunk that does not exist.
         missing_chunks: u32 = MISSING_FILL, [0, MISSING_ERROR]

@@ -230,6 +230,15 @@ pub fn fields_from_config(config: &Config, why: &mut Why) -> Result<(Fields, u64
         fields.push(field);
         Ok(())
     })?;
+    let holds_nan = |of: &Field| value_element(f64::NAN, of.dtype, of.dtype_bytes).is_some();
+    if config.on_error == config::ON_ERROR_NAN && !fields.iter().any(holds_nan) {
+        let way_out = "give one f32, f16, bf16 or f64, or set on_error = skip";
+        return Err(fail!(
+            why,
+            Invalid,
+            "on_error = nan, but the dtype of no field has NaN: {way_out}"
+        ));
+    }
     let samples = config.samples_per_batch;
     let mut bytes = 0;
     for field in &mut fields {

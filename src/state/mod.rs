@@ -5,6 +5,7 @@
 //! what is next.
 
 pub mod attached;
+mod bad_chunks;
 pub mod claims;
 pub mod consumers;
 pub mod contexts;
@@ -54,6 +55,7 @@ use crate::os::profiler::At;
 use crate::read::{FileTable, FolderTable, PageCache, Requests, Windows};
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
+use crate::state::bad_chunks::BadChunks;
 use crate::state::consumers::Consumers;
 use crate::state::contexts::Contexts;
 use crate::state::device::DeviceState;
@@ -196,6 +198,8 @@ pub struct State {
     pub chunks: ChunkCache,
     /// Why chunks for the cache failed, for tasks that were planned to wait for them.
     pub kept_failures: Shelf<KeptFailure>,
+    /// Chunks that could not be read.
+    pub bad_chunks: BadChunks,
     /// Waves.
     pub waves: Waves,
     /// The state of transfers to a device.
@@ -287,6 +291,7 @@ impl State {
             waves: Waves::carve(carver, waves, geometry.slab_bytes),
             device: DeviceState::carve(carver, settings, geometry.device),
             kept_failures: KeptFailure::carve(carver),
+            bad_chunks: BadChunks::carve(carver, settings),
             slots: Slots::carve(carver, counts, &settings.per_sample, rows),
             consumers: Consumers::carve(carver, settings, sharing),
             plan_wanted: [false; LANES],
@@ -478,6 +483,7 @@ impl State {
         self.requests.clear();
         self.chunks.clear();
         self.kept_failures.clear();
+        self.bad_chunks.clear();
         self.waves.clear(self.async_reads.drop_all());
         self.reset_consumers();
         self.slots.reset();

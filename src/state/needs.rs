@@ -127,7 +127,7 @@ impl State {
         let units_of = |records: u32| match task.kind {
             ChunkKind::Pad => outside_records_max(rank, records),
             ChunkKind::Blank => BLANKS_MAX,
-            ChunkKind::Broken => 0,
+            ChunkKind::Broken if !shared.fills_nan() => 0,
             _ => chunk_records_max(records),
         };
         let units = match shared.settings.change_records() {

@@ -2,6 +2,7 @@
 
 use crate::assemble::axis::PadMode;
 use crate::assemble::changes::change_records;
+use crate::assemble::value_element;
 use crate::base::arena::{Region, Table};
 use crate::base::cpus::CpuSet;
 use crate::base::indexes::{ArraySlot, BatchSlot, WaveIndex};
@@ -22,7 +23,7 @@ use crate::read::Folder as FileFolder;
 use crate::records::CallerPlaces;
 use crate::records::grid::EdgeRun;
 use crate::records::{ArrayRecord, Augment, BoxRecord, Destination, Fed, Part, array_path};
-use crate::setup::config::ON_ERROR_SKIP;
+use crate::setup::config::{ON_ERROR_FAIL, ON_ERROR_NAN};
 use crate::setup::fields::Field;
 use crate::setup::geometry::Geometry;
 use crate::setup::settings::Settings;
@@ -344,8 +345,41 @@ impl Shared {
         self.settings.per_sample.digests > 0
     }
 
+    /// Whether the stream goes on after a sample that fails.
     pub fn skips_errors(&self) -> bool {
-        self.settings.config.on_error == ON_ERROR_SKIP
+        self.settings.config.on_error != ON_ERROR_FAIL
+    }
+
+    /// Whether chunks that fail are NaN where that can be.
+    pub fn fills_nan(&self) -> bool {
+        self.settings.config.on_error == ON_ERROR_NAN
+    }
+
+    /// The element of a field that samples hold which are given up.
+    pub fn failed_element(&self, field: u32) -> [u8; ELEMENT_BYTES_MAX] {
+        let of = self.field(field);
+        let nan = value_element(f64::NAN, of.dtype, of.dtype_bytes).filter(|_| self.fills_nan());
+        nan.unwrap_or(self.padding(field).empty_element)
+    }
+
+    /// The array of a box as one whose elements are all NaN, in the type that the box is read to:
+    /// its field's, or with a map the array's own. None if chunks are not NaN there.
+    pub fn nan_of(
+        &self,
+        record: &ArrayRecord,
+        slot: BatchSlot,
+        source: &BoxRecord,
+    ) -> Option<ArrayRecord> {
+        let field = self.field(source.field);
+        let (dtype, dtype_bytes) = match source.is_resampled {
+            true => (record.dtype, record.dtype_bytes),
+            false => (field.dtype, field.dtype_bytes),
+        };
+        if !self.fills_nan() || self.reader(slot).is_some() {
+            return None;
+        }
+        let fill = value_element(f64::NAN, dtype, dtype_bytes)?;
+        Some(ArrayRecord { dtype, dtype_bytes, fill, ..record.clone() })
     }
 
     /// Counts an observation of a stage that began at `start_ns` and ends now, with its bytes

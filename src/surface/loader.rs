@@ -362,6 +362,13 @@ impl Loader {
         Ok(())
     }
 
+    /// Why a chunk could not be read: number `number` of those that failed, from 0, each once with
+    /// the first sample that needed it; None if there are not so many. The first 64 are kept, until
+    /// reset, and none with on_error = fail. Errors: SHUTDOWN.
+    pub fn bad_chunk(&self, number: u32) -> Result<Option<Failure>, Failure> {
+        Ok(self.enter()?.bad_chunk(number))
+    }
+
     /// Copies the last events of stages (trace_events) to `events`, the oldest first; how many
     /// there were, and were not being written meanwhile. Errors: INVALID if trace_events = 0;
     /// SHUTDOWN.

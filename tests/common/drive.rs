@@ -46,13 +46,16 @@ pub struct Job {
     pub uri: String,
     pub begin: Vec<i64>,
     pub end: Vec<i64>,
-    /// What comes out, in the output type; or the status that the sample is marked with.
+    /// What comes out, in the output type; or the status of a sample that holds pad_value.
     pub want: Result<Vec<u8>, Status>,
+    /// The status of a sample that comes out.
+    pub mark: Status,
 }
 
 impl Job {
     pub fn new(uri: &str, span: Span, want: Vec<u8>) -> Job {
-        Job { uri: uri.to_string(), begin: span.0, end: span.1, want: Ok(want) }
+        let (begin, end) = span;
+        Job { uri: uri.to_string(), begin, end, want: Ok(want), mark: Status::Ok }
     }
 
     /// A box of a store as `dtype`.
@@ -62,7 +65,7 @@ impl Job {
     }
 
     pub fn failing(uri: &str, span: Span, status: Status) -> Job {
-        Job { uri: uri.to_string(), begin: span.0, end: span.1, want: Err(status) }
+        Job { want: Err(status), ..Job::new(uri, span, Vec::new()) }
     }
 
     /// The request; its tag tells its number without being it.
@@ -364,7 +367,7 @@ fn check_sample(job: &Job, row: &[u8], status: i32, element: usize, config: &Con
             assert!(row.chunks(element).all(|value| value == pad), "{place}: holds pad_value");
         }
         Ok(want) => {
-            assert_eq!(status, 0, "{place}");
+            assert_eq!(Status::from_code(status), Some(job.mark), "{place}");
             assert_eq!(want.len(), row.len(), "{place}");
             let (mut wants, mut rows) = (want.chunks_exact(element), row.chunks_exact(element));
             if let Some(n) = (0..row.len() / element).find(|_| wants.next() != rows.next()) {

@@ -19,6 +19,7 @@ mod groups;
 mod identity;
 mod levels;
 mod metadata_files;
+mod nan;
 mod nested_bad;
 mod oracle;
 mod packing;

@@ -138,6 +138,7 @@ const CONSTANTS: [(&str, i64); 101] = [
     ("THREADS_HOOK", THREADS_HOOK as i64),
     ("ON_ERROR_FAIL", ON_ERROR_FAIL as i64),
     ("ON_ERROR_SKIP", ON_ERROR_SKIP as i64),
+    ("ON_ERROR_NAN", ON_ERROR_NAN as i64),
     ("MISSING_FILL", MISSING_FILL as i64),
     ("MISSING_ERROR", MISSING_ERROR as i64),
     ("PAD_NONE", PAD_NONE as i64),

@@ -28,7 +28,7 @@ use options::{checked, consumer, options};
 use serde_json::{Value, json};
 use std::time::Instant;
 use wavetrain::abi::Stats;
-use wavetrain::config::{BACKEND_CUDA, ON_ERROR_SKIP};
+use wavetrain::config::{BACKEND_CUDA, ON_ERROR_FAIL};
 use wavetrain::loader::{Batch, Failure, Loader};
 
 /// One replay of the list.
@@ -292,7 +292,7 @@ impl<L: List> Receiver for Taker<'_, L> {
     /// the position in the list.
     fn refuse(&mut self, index: usize, failure: &Failure) -> bool {
         let config = &self.options.flags.config;
-        let is_skipped = config.on_error == ON_ERROR_SKIP && config.digest == 0;
+        let is_skipped = config.on_error != ON_ERROR_FAIL && config.digest == 0;
         if is_skipped {
             self.failed += 1;
             report::warn(&format!("{}: {}", self.list.name(index), failure_text(failure)));

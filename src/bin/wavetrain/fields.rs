@@ -78,7 +78,11 @@ const BACKENDS: Names = &[
 ];
 const THREAD_MODES: Names =
     &[("own", config::THREADS_OWN), ("pump", config::THREADS_PUMP), ("hook", config::THREADS_HOOK)];
-const ON_ERRORS: Names = &[("fail", config::ON_ERROR_FAIL), ("skip", config::ON_ERROR_SKIP)];
+const ON_ERRORS: Names = &[
+    ("fail", config::ON_ERROR_FAIL),
+    ("skip", config::ON_ERROR_SKIP),
+    ("nan", config::ON_ERROR_NAN),
+];
 const MISSING: Names = &[("fill", config::MISSING_FILL), ("error", config::MISSING_ERROR)];
 const PADS: Names = &[
     ("none", config::PAD_NONE),

@@ -76,7 +76,7 @@ fn send_next(lock: &Lock, engine: &DeviceEngine, slot: BatchSlot) -> Result<bool
                 "box {boxed}: tensor.event: cuEventQuery returned {named}: give an event that \
                  lives until the batch is popped, and was recorded outside of captures, or none"
             );
-            fail_sample(lock, source.to(slot), 0, &Failure::because(status, &why));
+            fail_sample(lock, source.to(slot), &Failure::because(status, &why));
             let state = &mut *lock.lock();
             state.device.lent_one(slot, number + 1);
             if state.slots.sub_remaining(slot, 1) {

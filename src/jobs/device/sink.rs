@@ -202,7 +202,7 @@ impl SlabSink {
             let target = DeviceSample { sample, dtype, address, change };
             let piece = match part.task.kind {
                 ChunkKind::Data | ChunkKind::Kept => chunk_piece(&target, origin, data),
-                ChunkKind::Missing => missing_piece(&target, origin),
+                ChunkKind::Missing | ChunkKind::Broken => missing_piece(&target, origin),
                 ChunkKind::Fed => {
                     // Memory may be as sparse as its strides are long.
                     let read = sample.read_of(origin);
@@ -219,7 +219,7 @@ impl SlabSink {
                     for_each_outside(&target, element, |piece| written += slab.push_piece(piece));
                     return written;
                 }
-                ChunkKind::Blank | ChunkKind::Broken => None,
+                ChunkKind::Blank => None,
             };
             piece.map_or(0, |piece| slab.push_piece(&piece))
         })

@@ -355,6 +355,14 @@ impl Planner {
         (task + 1..limit).take_while(|other| of(*other) == Some(own)).count() as u32
     }
 
+    /// Writes the boxes of an entry to the table of a wave, from row `first` of its part on.
+    fn write_pairs(&self, shared: &Shared, wave: WaveIndex, entry: &Planned, first: u32) {
+        let tables = &shared.tables;
+        for pair in 0..entry.pair_count {
+            tables.pairs.write(tables.pair_row(wave, first + pair), self.pair(entry, pair));
+        }
+    }
+
     /// `slab` is the place at which byte `start` of the file is staged.
     fn write_task(
         &self,
@@ -372,27 +380,22 @@ impl Planner {
             Settled::Fed => (ChunkKind::Fed, start, entry.need.box_bytes),
             Settled::Kept => (ChunkKind::Kept, start, 0),
             Settled::Missing => (ChunkKind::Missing, start, 0),
+            Settled::Broken => (ChunkKind::Broken, start, 0),
         };
-        let tables = &shared.tables;
-        for pair in 0..entry.pair_count {
-            let at = index((entry.pair_first + pair as u64) % self.pairs.len() as u64);
-            tables.pairs.write(tables.pair_row(wave, *pairs + pair), self.pairs[at]);
-        }
+        self.write_pairs(shared, wave, entry, *pairs);
         // Tasks of blanks name the first box of their sample, and are not of that. Those of an
         // array, or of what is fed, are of boxes that all have a map, or none.
-        let first = self.pairs[index(entry.pair_first % self.pairs.len() as u64)];
-        let is_resampled =
-            kind != ChunkKind::Blank && shared.box_record(entry.slot, first).is_resampled;
+        let is_resampled = kind != ChunkKind::Blank
+            && shared.box_record(entry.slot, self.pair(entry, 0)).is_resampled;
         let way = match kind {
             ChunkKind::Data if !is_resampled => {
-                let mut own = None;
-                let record =
-                    shared.array_record(entry.array).of_chunk((entry.file, entry.chunk), &mut own);
+                let (array, mut own) = (shared.array_record(entry.array), None);
+                let record = array.of_chunk((entry.file, entry.chunk), &mut own);
                 way_of(shared, record, (entry.slot, entry.array), (entry.kept, bytes, entry.need))
             }
             _ => Way::Worker,
         };
-        tables.chunks.write(
+        shared.tables.chunks.write(
             shared.wave_row(wave, task as u32),
             ChunkTask {
                 kind,
@@ -414,7 +417,7 @@ impl Planner {
             },
         );
         *pairs += entry.pair_count;
-        assert!(*pairs <= tables.counts.pairs[self.lane as usize]);
+        assert!(*pairs <= shared.tables.counts.pairs[self.lane as usize]);
     }
 
     /// Orders the reads so that they alternate across files, ascending within each.

@@ -21,7 +21,7 @@ use crate::base::status::{Status, Why};
 use crate::base::version::Version;
 use crate::fail;
 use crate::jobs::failures::forget_bad_file;
-use crate::jobs::failures::{chunk_failure, fail_sample};
+use crate::jobs::failures::{chunk_failure, fail_boxes};
 use crate::jobs::plan::ask::{LookUp, ask, ask_look, files_ahead, is_chunk_file};
 use crate::jobs::plan::keep::{find_kept, keep};
 use crate::jobs::plan::planned::{Place, Planned, Settled};
@@ -116,7 +116,7 @@ impl Planner {
                     full.get_or_insert(at);
                 }
                 Err(status) => {
-                    give_up(lock.shared, state, entry, record);
+                    give_up(lock.shared, state, entry, record, status);
                     step.failed = Some((*entry, status, why));
                 }
             }
@@ -158,15 +158,21 @@ impl Planner {
         Ok(found)
     }
 
-    /// Reports a chunk that cannot be read and takes it out of its batch.
+    /// The number of a box of an entry.
+    pub(super) fn pair(&self, entry: &Planned, pair: u32) -> u32 {
+        self.pairs[index((entry.pair_first + u64::from(pair)) % self.pairs.len() as u64)]
+    }
+
+    /// Reports a chunk that cannot be read, and takes it out of its batch if it is given up.
     fn fail_planned(&self, lock: &Lock, entry: &Planned, status: Status, why: &Why) {
         let record = lock.shared.array_record(entry.array);
         let failure =
             chunk_failure(lock.shared, entry.array, record, (entry.file, entry.chunk), status, why);
-        for pair in 0..entry.pair_count as u64 {
-            let at = index((entry.pair_first + pair) % self.pairs.len() as u64);
-            let to = lock.shared.box_record(entry.slot, self.pairs[at]).to(entry.slot);
-            fail_sample(lock, to, entry.number, &failure);
+        let boxes = (0..entry.pair_count).map(|pair| self.pair(entry, pair));
+        let of = (entry.slot, entry.array, entry.number);
+        fail_boxes(lock, of, boxes, (&failure, false));
+        if !matches!(entry.place, Place::Gone) {
+            return;
         }
         let state = &mut *lock.lock();
         self.each_resampled(lock.shared, entry, |row| state.end_share(row));
@@ -177,14 +183,21 @@ impl Planner {
     }
 }
 
-/// Takes an entry that cannot be read out of the window, with the place in the cache that it pins.
-/// Nobody compares its version any more.
-fn give_up(shared: &Shared, state: &mut State, entry: &mut Planned, record: &ArrayRecord) {
+/// Takes an entry that cannot be read out of the window, unless a wave is to make NaN of it, and
+/// gives back the place in the cache that it pins. Nobody compares its version any more.
+fn give_up(
+    shared: &Shared,
+    state: &mut State,
+    entry: &mut Planned,
+    record: &ArrayRecord,
+    status: Status,
+) {
     forget_bad_file(shared, state, (entry.array_id, entry.file), record);
     entry.version = None;
     let kept = entry.kept.take();
     kept.into_iter().for_each(|kept| state.chunks.unpin(kept.slot));
-    entry.place = Place::Gone;
+    let is_nan = shared.fills_nan() && status.is_skippable();
+    entry.place = if is_nan { Place::Known(Settled::Broken) } else { Place::Gone };
 }
 
 /// The result of a look at some of the window.

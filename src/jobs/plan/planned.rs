@@ -36,6 +36,8 @@ pub enum Settled {
     Kept,
     /// Does not exist.
     Missing,
+    /// It failed and was reported.
+    Broken,
     /// Lies in what is fed of a box.
     Fed,
     /// Is the outside of a box.

@@ -213,7 +213,7 @@ impl Planner {
     fn fail_group(&mut self, lock: &Lock, current: Current, failure: &Failure) {
         for at in current.group_first..current.group_limit {
             let record = lock.shared.box_record(current.slot, self.order[at as usize]);
-            fail_sample(lock, record.to(current.slot), 0, failure);
+            fail_sample(lock, record.to(current.slot), failure);
         }
         self.end_group(lock, current, false);
     }
@@ -250,7 +250,7 @@ impl Planner {
                     let failure = sample_failure(shared, current.array, status, &why);
                     let number = self.order[at as usize];
                     let to = shared.box_record(current.slot, number).to(current.slot);
-                    fail_sample(lock, to, 0, &failure);
+                    fail_sample(lock, to, &failure);
                 }
             }
         }

@@ -410,10 +410,7 @@ impl Planner {
             if !is_constant || source.is_resampled {
                 continue;
             }
-            let is_failed = {
-                let rows = &lock.lock().slots.rows;
-                rows.statuses(current.slot).read(source.sample as usize) != 0
-            };
+            let is_failed = lock.lock().slots.is_given_up(current.slot, source.sample);
             let reaches_out = (0..self.record.axes()).any(|axis| {
                 let (begin, end) = source.shape.axes[axis].range();
                 begin < 0 || end as i128 > self.shape[axis] as i128

@@ -145,7 +145,10 @@ impl Stream<'_, '_> {
             Err(fault) if !self.has_read() && self.file.give_up_a_descriptor(fault) => {
                 return (first, Some(fault));
             }
-            Err(fault) => self.fail_chunks(first..done, fault),
+            Err(fault) => {
+                let is_placed = self.has_read() || self.mapped.is_some();
+                self.fail_chunks(first..done, fault, is_placed);
+            }
             Ok(_) => self.check_done(first..done),
         }
         (done, None)
@@ -188,7 +191,7 @@ impl Stream<'_, '_> {
             if self.file.give_up_a_descriptor(fault) {
                 return Some((chunk, fault));
             }
-            self.fail_chunks(chunk..chunk + 1, fault);
+            self.fail_chunks(chunk..chunk + 1, fault, false);
         }
         None
     }
@@ -197,8 +200,14 @@ impl Stream<'_, '_> {
         self.io.count > 0
     }
 
-    fn fail_chunks(&self, chunks: Range<u32>, fault: OpenFault) {
-        chunks.for_each(|chunk| self.file.fail(self.wave, chunk, fault));
+    /// Fails chunks. If some of them are placed, their samples are given up.
+    fn fail_chunks(&mut self, chunks: Range<u32>, fault: OpenFault, is_placed: bool) {
+        for chunk in chunks {
+            self.file.fail_at((self.wave, chunk), fault, is_placed);
+            if !is_placed {
+                self.assembler.place_broken(self.wave, chunk);
+            }
+        }
     }
 
     fn task(&self, chunk: u32) -> ChunkTask {
@@ -364,7 +373,7 @@ impl Stream<'_, '_> {
         if !chunks.is_empty()
             && let Err(fault) = self.file.check_unchanged()
         {
-            self.fail_chunks(chunks, fault);
+            self.fail_chunks(chunks, fault, true);
         }
     }
 }

@@ -444,6 +444,22 @@ pub extern "C" fn wavetrain_stats_reset(loader: u64) -> i32 {
 /// # Safety
 /// `error` is NULL or as the header says.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn wavetrain_bad_chunk(loader: u64, number: u32, error: *mut Error) -> i32 {
+    in_instance(loader, |instance| {
+        let Some(failure) = instance.bad_chunk(number) else { return Ok(Status::End) };
+        // SAFETY: the error is NULL or as the header says.
+        let is_written = unsafe { write_error(error, &failure) };
+        let text = "bad_chunk: error is NULL, or its struct_size is wrong";
+        let refused = || Failure::of(Status::Invalid, format_args!("{text}"));
+        if is_written { Ok(Status::Ok) } else { Err(refused()) }
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `error` is NULL or as the header says.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn wavetrain_last_error(loader: u64, error: *mut Error) -> i32 {
     let Some(instance) = enter(loader) else {
         // SAFETY: the error is NULL or as the header says.

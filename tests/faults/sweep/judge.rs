@@ -4,7 +4,7 @@ use super::seam::{Call, Extent, Fault, Plan};
 use super::world::World;
 use super::{End, Outcome, SAMPLES_PER_BATCH};
 use std::path::Path;
-use wavetrain::config::{Config, ON_ERROR_SKIP};
+use wavetrain::config::{Config, ON_ERROR_FAIL, ON_ERROR_NAN};
 use wavetrain::loader::Failure;
 use wavetrain::status::Status;
 
@@ -67,13 +67,27 @@ pub fn judge(world: &World, config: &Config, plan: Plan, is_cold: bool, outcome:
         return;
     }
     assert!(!matches!(effect, Effect::Refused(_)), "open did not notice");
-    let skips = config.on_error == ON_ERROR_SKIP;
+    let skips = config.on_error != ON_ERROR_FAIL;
     for (job, (status, bytes)) in outcome.samples.iter().enumerate() {
+        let is_nan = config.on_error == ON_ERROR_NAN;
+        let elements = if is_nan { from_floats(bytes) } else { Vec::new() };
         if *status == Status::Ok {
-            check_bytes(world, &effect, outcome, job, bytes);
+            let whole: Option<Vec<[u8; 2]>> = elements.iter().copied().collect();
+            let whole = whole.expect("an unmarked sample holds no NaN").concat();
+            check_bytes(world, &effect, outcome, job, if is_nan { &whole } else { bytes });
+            continue;
+        }
+        assert!(skips, "only skip and nan mark samples");
+        check_blame(world, &effect, outcome, job, *status);
+        if is_nan {
+            let want = world.jobs[job].want.as_ref().expect("every job has its bytes");
+            let mut pairs = elements.iter().zip(want.chunks(2));
+            assert!(elements.contains(&None), "a marked sample holds NaN");
+            let is_right = |(element, want): (&Option<[u8; 2]>, &[u8])| {
+                element.is_none_or(|element| element == *want || element == [0; 2])
+            };
+            assert!(pairs.all(is_right), "sample {job} has wrong elements beside NaN");
         } else {
-            assert!(skips, "only skip marks samples");
-            check_blame(world, &effect, outcome, job, *status);
             assert!(bytes.iter().all(|byte| *byte == 0), "a marked sample holds pad_value");
         }
     }
@@ -88,6 +102,12 @@ pub fn judge(world: &World, config: &Config, plan: Plan, is_cold: bool, outcome:
         _ => assert_eq!(outcome.samples.len(), world.jobs.len()),
     }
     check_marked(world, config, plan, is_cold, outcome);
+}
+
+/// Floats as the u16 that they were; None for NaN.
+pub fn from_floats(bytes: &[u8]) -> Vec<Option<[u8; 2]>> {
+    let floats = bytes.chunks_exact(4).map(|float| f32::from_le_bytes(float.try_into().unwrap()));
+    floats.map(|float| (!float.is_nan()).then_some((float as u16).to_le_bytes())).collect()
 }
 
 /// The bytes of the reference, or, where files were said to be absent, fill values in their place.
@@ -156,8 +176,8 @@ fn check_failure(world: &World, effect: &Effect, outcome: &Outcome, failure: &Fa
     assert!(is_named, "no file that was hit is named: {text}");
 }
 
-/// With skip, a file that cannot be opened or read at all fails every sample that needs it. A file
-/// that is absent need not be opened: where no descriptor is free, its path alone is looked at.
+/// With skip or nan, a file that cannot be opened or read at all fails every sample that needs it.
+/// One that is absent need not be opened: without a free descriptor its path alone is looked at.
 fn check_marked(world: &World, config: &Config, plan: Plan, is_cold: bool, outcome: &Outcome) {
     let Fault::Fails(libc::EIO | libc::EACCES) = plan.fault else { return };
     let is_all = match plan.call {
@@ -166,7 +186,7 @@ fn check_marked(world: &World, config: &Config, plan: Plan, is_cold: bool, outco
         _ => false,
     };
     let is_whole = plan.extent == Extent::File && outcome.record.is_first_of_file;
-    if config.on_error != ON_ERROR_SKIP || !is_all || outcome.record.hits == 0 {
+    if config.on_error == ON_ERROR_FAIL || !is_all || outcome.record.hits == 0 {
         return;
     }
     for path in outcome.record.hit.iter().filter(|path| Path::new(path).exists()) {

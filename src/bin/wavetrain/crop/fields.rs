@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::requests::{LineList, Lines, no_requests};
 use crate::samples::{Fields, Samples};
 use std::path::Path;
-use wavetrain::config::ON_ERROR_SKIP;
+use wavetrain::config::{ON_ERROR_FAIL, ON_ERROR_NAN};
 use wavetrain::loader::{Batch, Failure};
 use wavetrain::status::Status;
 
@@ -25,7 +25,7 @@ pub fn crop(
     list: &Path,
     folder: &Path,
 ) -> Outcome<()> {
-    let keeps_going = flags.config.on_error == ON_ERROR_SKIP;
+    let keeps_going = flags.config.on_error != ON_ERROR_FAIL;
     let mut lines = Lines::open(list)?;
     std::fs::create_dir_all(folder).map_err(|error| Fault::path(folder, &error))?;
     let progress = Progress::begin(None, "cropping");
@@ -57,10 +57,11 @@ fn crop_block(
     progress: &Progress,
 ) -> Outcome<usize> {
     let (config, _) = samples.prepare(flags)?;
-    let keeps_going = config.on_error == ON_ERROR_SKIP;
+    let keeps_going = config.on_error != ON_ERROR_FAIL;
     let endings = Endings::new(samples.len(), &samples.malformed);
     progress.step(samples.malformed.len() as u64);
-    let mut sink = Sink { fields, samples, folder, keeps_going, endings };
+    let fills_nan = config.on_error == ON_ERROR_NAN;
+    let mut sink = Sink { fields, samples, folder, keeps_going, fills_nan, endings };
     let indexes = || (0..samples.len()).filter(|index| !samples.malformed.contains_key(index));
     let streamed = feed::open(&config).map_err(Stop::Library).and_then(|loader| {
         feed::stream(&loader, samples, indexes(), config.pop_timeout_ns, progress, &mut sink)
@@ -82,6 +83,8 @@ struct Sink<'a> {
     samples: &'a Samples,
     folder: &'a Path,
     keeps_going: bool,
+    /// Samples that fail are written all the same, NaN where they did.
+    fills_nan: bool,
     endings: Endings,
 }
 
@@ -100,8 +103,9 @@ impl Receiver for Sink<'_> {
             let data = feed::elements(batch, &field)?;
             let bytes = self.fields.specs[number].dtype_bytes.max(field.dtype().bytes());
             let rows = data.chunks(data.len() / ended.len());
+            let is_written = |status| status == Status::Ok || self.fills_nan;
             for ((index, _), row) in
-                ended.iter().zip(rows).filter(|((_, status), _)| *status == Status::Ok)
+                ended.iter().zip(rows).filter(|((_, status), _)| is_written(*status))
             {
                 let path =
                     self.folder.join(format!("{name}.{:06}.npy", self.samples.first + index));

@@ -272,7 +272,7 @@ impl BlockSink<'_, '_> {
             return stack.writer.write(row);
         }
         match &self.sink.options.target {
-            Target::Folder(folder) if status == Status::Ok => {
+            Target::Folder(folder) if status == Status::Ok || self.sink.options.fills_nan => {
                 let path = folder.join(format!("{number:06}.npy"));
                 let mut file = Writer::create(&path, group.element, &group.shape)?;
                 file.write(row)?;

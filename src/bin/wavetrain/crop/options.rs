@@ -13,7 +13,7 @@ use crate::report;
 use crate::requests::{LineList, Lines, Requests, no_requests};
 use crate::samples::Fields;
 use std::path::{Path, PathBuf};
-use wavetrain::config::ON_ERROR_SKIP;
+use wavetrain::config::{ON_ERROR_FAIL, ON_ERROR_NAN, ON_ERROR_SKIP};
 
 const HELP: &str = "\
 Writes boxes of arrays as .npy files.
@@ -76,6 +76,8 @@ pub struct Options {
     /// Whether a single box is written without the leading axis of 1.
     pub unstacked: bool,
     pub keep_going: bool,
+    /// Requests that fail are written all the same, NaN where they did.
+    pub fills_nan: bool,
     pub json: bool,
     /// Whether every array keeps its own type.
     pub source: bool,
@@ -154,9 +156,11 @@ pub fn options(parser: &mut lexopt::Parser) -> Outcome<Option<(Options, Source)>
     let target = target(out, folder, json)?;
     let change = augment.as_deref().map_or(Ok(Change::default()), augments::read)?;
     let source = source.unwrap_or(!change.makes_floats());
-    let keep_going = flags.config.on_error == ON_ERROR_SKIP;
+    let keep_going = flags.config.on_error != ON_ERROR_FAIL;
     let (list, unstacked) = list(file, &words)?;
-    Ok(Some((Options { flags, target, unstacked, keep_going, json, source, change }, list)))
+    let fills_nan = flags.config.on_error == ON_ERROR_NAN;
+    let options = Options { flags, target, unstacked, keep_going, fills_nan, json, source, change };
+    Ok(Some((options, list)))
 }
 
 /// The requests, and whether they are a single box of the command line.

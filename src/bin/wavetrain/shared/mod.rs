@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use sums::{count_of, repeat_of};
 use wavetrain::abi::{Memory, Stats};
 use wavetrain::base::limits::CONSUMERS_MAX;
-use wavetrain::config::{ON_ERROR_SKIP, SHARE_ALL, SHARE_FIRST};
+use wavetrain::config::{ON_ERROR_FAIL, SHARE_ALL, SHARE_FIRST};
 use wavetrain::loader::{Loader, Pop};
 
 /// Flags that are of a shared loader alone.
@@ -200,7 +200,7 @@ fn stream<L: List>(loader: &Loader, options: &Options, list: &L) -> Result<Strea
                 Ok(()) => {}
                 Err(failure) => {
                     let next = items.get(taken).map(L::tag);
-                    let is_skipped = config.on_error == ON_ERROR_SKIP && config.digest == 0;
+                    let is_skipped = config.on_error != ON_ERROR_FAIL && config.digest == 0;
                     if next != Some(failure.tag) || !is_skipped {
                         return Err(failure.into());
                     }
