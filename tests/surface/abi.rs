@@ -72,7 +72,7 @@ fn rust_layouts() -> [Layout; 31] {
 }
 
 /// Constants whose names the header makes from the Rust name by a prefix.
-const CONSTANTS: [(&str, i64); 101] = [
+const CONSTANTS: [(&str, i64); 102] = [
     ("BOX_MEMORY", BOX_MEMORY as i64),
     ("BOX_VALUE", BOX_VALUE as i64),
     ("BOX_URI", BOX_URI as i64),

@@ -16,7 +16,7 @@ _wavetrain() {
     'demo --dtype') COMPREPLY=($(compgen -W 'f32 bf16 f16 i32 i64 u8 i8 u16 i16 u32 u64 f64 bool c64 c128 raw' -- "$word")) && return ;;
     'demo --backend') COMPREPLY=($(compgen -W 'auto host cuda' -- "$word")) && return ;;
     'demo --thread-mode') COMPREPLY=($(compgen -W 'own pump hook' -- "$word")) && return ;;
-    'demo --on-error') COMPREPLY=($(compgen -W 'fail skip' -- "$word")) && return ;;
+    'demo --on-error') COMPREPLY=($(compgen -W 'fail skip nan' -- "$word")) && return ;;
     'demo --missing-chunks') COMPREPLY=($(compgen -W 'fill error' -- "$word")) && return ;;
     'demo --pad-mode') COMPREPLY=($(compgen -W 'none constant edge reflect' -- "$word")) && return ;;
     'demo --enable-gds') COMPREPLY=($(compgen -W 'auto off on' -- "$word")) && return ;;
@@ -28,7 +28,7 @@ _wavetrain() {
     'crop --dtype') COMPREPLY=($(compgen -W 'f32 bf16 f16 i32 i64 u8 i8 u16 i16 u32 u64 f64 bool c64 c128 raw' -- "$word")) && return ;;
     'crop --backend') COMPREPLY=($(compgen -W 'auto host cuda' -- "$word")) && return ;;
     'crop --thread-mode') COMPREPLY=($(compgen -W 'own pump hook' -- "$word")) && return ;;
-    'crop --on-error') COMPREPLY=($(compgen -W 'fail skip' -- "$word")) && return ;;
+    'crop --on-error') COMPREPLY=($(compgen -W 'fail skip nan' -- "$word")) && return ;;
     'crop --missing-chunks') COMPREPLY=($(compgen -W 'fill error' -- "$word")) && return ;;
     'crop --pad-mode') COMPREPLY=($(compgen -W 'none constant edge reflect' -- "$word")) && return ;;
     'crop --enable-gds') COMPREPLY=($(compgen -W 'auto off on' -- "$word")) && return ;;
@@ -40,7 +40,7 @@ _wavetrain() {
     'stats --dtype') COMPREPLY=($(compgen -W 'f32 bf16 f16 i32 i64 u8 i8 u16 i16 u32 u64 f64 bool c64 c128 raw' -- "$word")) && return ;;
     'stats --backend') COMPREPLY=($(compgen -W 'auto host cuda' -- "$word")) && return ;;
     'stats --thread-mode') COMPREPLY=($(compgen -W 'own pump hook' -- "$word")) && return ;;
-    'stats --on-error') COMPREPLY=($(compgen -W 'fail skip' -- "$word")) && return ;;
+    'stats --on-error') COMPREPLY=($(compgen -W 'fail skip nan' -- "$word")) && return ;;
     'stats --missing-chunks') COMPREPLY=($(compgen -W 'fill error' -- "$word")) && return ;;
     'stats --pad-mode') COMPREPLY=($(compgen -W 'none constant edge reflect' -- "$word")) && return ;;
     'stats --enable-gds') COMPREPLY=($(compgen -W 'auto off on' -- "$word")) && return ;;
@@ -52,7 +52,7 @@ _wavetrain() {
     'check --dtype') COMPREPLY=($(compgen -W 'f32 bf16 f16 i32 i64 u8 i8 u16 i16 u32 u64 f64 bool c64 c128 raw' -- "$word")) && return ;;
     'check --backend') COMPREPLY=($(compgen -W 'auto host cuda' -- "$word")) && return ;;
     'check --thread-mode') COMPREPLY=($(compgen -W 'own pump hook' -- "$word")) && return ;;
-    'check --on-error') COMPREPLY=($(compgen -W 'fail skip' -- "$word")) && return ;;
+    'check --on-error') COMPREPLY=($(compgen -W 'fail skip nan' -- "$word")) && return ;;
     'check --missing-chunks') COMPREPLY=($(compgen -W 'fill error' -- "$word")) && return ;;
     'check --pad-mode') COMPREPLY=($(compgen -W 'none constant edge reflect' -- "$word")) && return ;;
     'check --enable-gds') COMPREPLY=($(compgen -W 'auto off on' -- "$word")) && return ;;
@@ -64,7 +64,7 @@ _wavetrain() {
     'bench --dtype') COMPREPLY=($(compgen -W 'f32 bf16 f16 i32 i64 u8 i8 u16 i16 u32 u64 f64 bool c64 c128 raw' -- "$word")) && return ;;
     'bench --backend') COMPREPLY=($(compgen -W 'auto host cuda' -- "$word")) && return ;;
     'bench --thread-mode') COMPREPLY=($(compgen -W 'own pump hook' -- "$word")) && return ;;
-    'bench --on-error') COMPREPLY=($(compgen -W 'fail skip' -- "$word")) && return ;;
+    'bench --on-error') COMPREPLY=($(compgen -W 'fail skip nan' -- "$word")) && return ;;
     'bench --missing-chunks') COMPREPLY=($(compgen -W 'fill error' -- "$word")) && return ;;
     'bench --pad-mode') COMPREPLY=($(compgen -W 'none constant edge reflect' -- "$word")) && return ;;
     'bench --enable-gds') COMPREPLY=($(compgen -W 'auto off on' -- "$word")) && return ;;
@@ -76,7 +76,7 @@ _wavetrain() {
     'epoch --dtype') COMPREPLY=($(compgen -W 'f32 bf16 f16 i32 i64 u8 i8 u16 i16 u32 u64 f64 bool c64 c128 raw' -- "$word")) && return ;;
     'epoch --backend') COMPREPLY=($(compgen -W 'auto host cuda' -- "$word")) && return ;;
     'epoch --thread-mode') COMPREPLY=($(compgen -W 'own pump hook' -- "$word")) && return ;;
-    'epoch --on-error') COMPREPLY=($(compgen -W 'fail skip' -- "$word")) && return ;;
+    'epoch --on-error') COMPREPLY=($(compgen -W 'fail skip nan' -- "$word")) && return ;;
     'epoch --missing-chunks') COMPREPLY=($(compgen -W 'fill error' -- "$word")) && return ;;
     'epoch --pad-mode') COMPREPLY=($(compgen -W 'none constant edge reflect' -- "$word")) && return ;;
     'epoch --enable-gds') COMPREPLY=($(compgen -W 'auto off on' -- "$word")) && return ;;
@@ -88,7 +88,7 @@ _wavetrain() {
     'budget --dtype') COMPREPLY=($(compgen -W 'f32 bf16 f16 i32 i64 u8 i8 u16 i16 u32 u64 f64 bool c64 c128 raw' -- "$word")) && return ;;
     'budget --backend') COMPREPLY=($(compgen -W 'auto host cuda' -- "$word")) && return ;;
     'budget --thread-mode') COMPREPLY=($(compgen -W 'own pump hook' -- "$word")) && return ;;
-    'budget --on-error') COMPREPLY=($(compgen -W 'fail skip' -- "$word")) && return ;;
+    'budget --on-error') COMPREPLY=($(compgen -W 'fail skip nan' -- "$word")) && return ;;
     'budget --missing-chunks') COMPREPLY=($(compgen -W 'fill error' -- "$word")) && return ;;
     'budget --pad-mode') COMPREPLY=($(compgen -W 'none constant edge reflect' -- "$word")) && return ;;
     'budget --enable-gds') COMPREPLY=($(compgen -W 'auto off on' -- "$word")) && return ;;
