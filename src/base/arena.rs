@@ -97,6 +97,19 @@ impl Carver {
         }
     }
 
+    /// The same for a table of boxes, of which the rows for index lists have their own line.
+    #[allow(clippy::mut_from_ref)]
+    pub fn slice_of_boxes<T: Copy>(
+        &mut self,
+        item: Item,
+        (count, listed): (u64, u64),
+        init: &T,
+    ) -> &'static mut [T] {
+        let slice = self.slice(item, count, init);
+        self.bill.shift(item, Item::IndexLists, listed * size_of::<T>() as u64);
+        slice
+    }
+
     /// `count` elements that each carve pieces of their own. Empty while counting.
     // The slice is carved off the block, not borrowed from an argument.
     #[allow(clippy::mut_from_ref)]

@@ -51,13 +51,13 @@ items! {
     SampleQueue "sample queue"
     Augmentation "augmentation"
     Resampling "resampling"
+    IndexLists "index lists"
     Uris "uris"
     ArrayMetadata "array metadata"
     PartTable "part table"
     FileLayouts "file layouts"
     IndexPages "index pages"
     IndexLookups "index lookups"
-    PlanCursors "plan cursors"
     PlanWindow "plan window"
     Waves "waves"
     StagingSlabs "staging slabs"
@@ -118,6 +118,14 @@ impl Bill {
     #[inline(never)]
     pub fn total(&self, kind: Kind) -> u64 {
         self.lines.iter().filter(|line| line.kind == kind).map(|line| line.bytes).sum()
+    }
+
+    /// Moves bytes of the host from one line to another.
+    pub fn shift(&mut self, from: Item, to: Item, bytes: u64) {
+        if let Some(line) = self.lines.iter_mut().find(|line| line.item == from && bytes > 0) {
+            line.bytes -= bytes;
+            self.add(to, Kind::Host, bytes);
+        }
     }
 
     /// Adds bytes to the line of that item and kind.

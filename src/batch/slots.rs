@@ -81,7 +81,11 @@ impl Slots {
     ) -> Slots {
         assert!(counts.places > 0 && counts.batches() <= u64::BITS);
         let (all, samples) = (u64::from(counts.all()), counts.rows(1));
-        let boxes = counts.rows(per_sample.boxes);
+        let listed = counts.rows(per_sample.listed) - u64::from(counts.readers);
+        let rows = (counts.rows(per_sample.boxes), listed);
+        let fed = if per_sample.takes_fed { rows } else { (0, 0) };
+        let words = u64::from(per_sample.augment_words);
+        let states = Item::BatchStates;
         Slots {
             slots: carver.slice(Item::BatchStates, all, &SlotRecord::default()),
             waiting: [0; 2],
@@ -89,17 +93,13 @@ impl Slots {
             failed_chunks: carver.slice(Item::BatchStates, samples, &u64::MAX),
             given_up: carver.slice(Item::BatchStates, samples, &false),
             rows: SlotRows::carve(carver, counts, per_sample, elsewhere),
-            boxes: carver.table(Item::BatchStates, boxes, &BoxRecord::EMPTY),
-            fed: carver.table(
-                Item::BatchStates,
-                if per_sample.takes_fed { boxes } else { 0 },
-                &Fed::NOTHING,
-            ),
-            augment: carver.table(
+            boxes: Table::of(carver.slice_of_boxes(states, rows, &BoxRecord::EMPTY)),
+            fed: Table::of(carver.slice_of_boxes(states, fed, &Fed::NOTHING)),
+            augment: Table::of(carver.slice_of_boxes(
                 Item::Augmentation,
-                boxes * u64::from(per_sample.augment_words),
+                (rows.0 * words, rows.1 * words),
                 &0,
-            ),
+            )),
             counts,
             free_places: match counts.is_all_lent {
                 true => 0,

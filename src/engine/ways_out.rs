@@ -96,10 +96,9 @@ fn fields_of(item: Item) -> &'static str {
         Item::IndexPages => "n_shard_index_cache",
         Item::IndexLookups => "metadata_io_concurrency",
         Item::Uris => "lookahead_samples or max_boxes_per_sample",
-        Item::SampleQueue => "lookahead_samples, max_boxes_per_sample or max_indices_per_sample",
-        Item::BatchStates => {
-            "samples_per_batch, n_batch_slots, max_boxes_per_sample or max_indices_per_sample"
-        }
+        Item::IndexLists => "max_indices_per_sample, samples_per_batch or lookahead_samples",
+        Item::SampleQueue => "lookahead_samples or max_boxes_per_sample",
+        Item::BatchStates => "samples_per_batch, n_batch_slots or max_boxes_per_sample",
         Item::Augmentation => "max_boxes_per_sample, samples_per_batch or lookahead_samples",
         Item::Resampling => "max_resample_bytes, or set augment to 0",
         Item::ReadsInFlight => "n_io_threads, or store.reads_max",

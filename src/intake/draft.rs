@@ -80,16 +80,22 @@ impl Draft {
         (boxes, uris): (u32, u32),
         (takes_fed, augment_words): (bool, u32),
     ) -> Draft {
-        let (name, count) = (Item::SampleQueue, u64::from(boxes));
+        let (name, rows) = (Item::SampleQueue, (u64::from(boxes), u64::from(boxes - uris)));
+        let fed = if takes_fed { rows } else { (0, 0) };
+        let words = u64::from(augment_words);
         let shape = BoxShape::EMPTY;
         let (start, bytes, rank, field) = (0, 0, 0, 0);
         let empty =
             DraftBox { hash: 0, start, bytes, rank, field, augment_words: 0, runs: 1, shape };
         Draft {
-            boxes: carver.slice(name, count, &empty),
+            boxes: carver.slice_of_boxes(name, rows, &empty),
             covers: carver.slice(name, u64::from(uris), &Cover::EMPTY),
-            fed: carver.slice(name, if takes_fed { count } else { 0 }, &Fed::NOTHING),
-            augment: carver.slice(Item::Augmentation, count * u64::from(augment_words), &0),
+            fed: carver.slice_of_boxes(name, fed, &Fed::NOTHING),
+            augment: carver.slice_of_boxes(
+                Item::Augmentation,
+                (rows.0 * words, rows.1 * words),
+                &0,
+            ),
             augment_words: augment_words as usize,
             order: carver.slice(name, u64::from(uris), &0),
             bytes: carver.slice(Item::Uris, u64::from(uris) * URI_BYTES_MAX as u64, &0),

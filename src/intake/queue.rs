@@ -168,15 +168,14 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// An empty queue.
+    /// An empty queue. `counts`: samples, boxes of each, and those of them that are for index lists.
     #[inline(never)] // as Carver::place
     pub fn carve(
         carver: &mut Carver,
-        (samples, boxes_per_sample): (u32, u32),
+        counts: (u32, u32, u32),
         uri_bytes: u64,
-        (takes_fed, augment_words): (bool, u32),
+        kept: (bool, u32),
     ) -> Queue {
-        let (counts, kept) = ((samples, boxes_per_sample), (takes_fed, augment_words));
         Queue::carve_sharing(carver, counts, uri_bytes, kept, YOUNG_NAMES)
     }
 
@@ -185,12 +184,12 @@ impl Queue {
     pub fn carve_of_callers(carver: &mut Carver, count: u32) -> Queue {
         let uris = if count > 0 { u64::from(count) + 2 } else { 0 };
         let bytes = uris * (URI_BYTES_MAX as u64 + 1);
-        Queue::carve_sharing(carver, (count, 1), bytes, (false, 0), 0)
+        Queue::carve_sharing(carver, (count, 1, 0), bytes, (false, 0), 0)
     }
 
     fn carve_sharing(
         carver: &mut Carver,
-        (samples, boxes_per_sample): (u32, u32),
+        (samples, boxes_per_sample, listed): (u32, u32, u32),
         uri_bytes: u64,
         (takes_fed, augment_words): (bool, u32),
         young: u64,
@@ -198,11 +197,18 @@ impl Queue {
         let name = Name { hash: 0, start: 0, at: 0, bytes: 0, uses: 0 };
         let sample = QueuedSample { tag: 0, boxes: 0, ends_segment: false };
         let boxes = samples as u64 * boxes_per_sample as u64;
+        let rows = (boxes, samples as u64 * listed as u64);
+        let fed = if takes_fed { rows } else { (0, 0) };
+        let words = u64::from(augment_words);
         Queue {
             samples: carver.slice(Item::SampleQueue, samples as u64, &sample),
-            boxes: carver.slice(Item::SampleQueue, boxes, &QueuedBox::EMPTY),
-            fed: carver.slice(Item::SampleQueue, if takes_fed { boxes } else { 0 }, &Fed::NOTHING),
-            augment: carver.slice(Item::Augmentation, boxes * u64::from(augment_words), &0),
+            boxes: carver.slice_of_boxes(Item::SampleQueue, rows, &QueuedBox::EMPTY),
+            fed: carver.slice_of_boxes(Item::SampleQueue, fed, &Fed::NOTHING),
+            augment: carver.slice_of_boxes(
+                Item::Augmentation,
+                (rows.0 * words, rows.1 * words),
+                &0,
+            ),
             augment_words: augment_words as usize,
             boxes_per_sample,
             added: 0,
@@ -211,7 +217,7 @@ impl Queue {
             front: 0,
             cleared: 0,
             young,
-            names: carver.slice(Item::SampleQueue, boxes + young + 1, &name),
+            names: carver.slice_of_boxes(Item::SampleQueue, (boxes + young + 1, rows.1), &name),
             name_first: 0,
             name_limit: 0,
             bytes: carver.slice(Item::Uris, uri_bytes, &0),

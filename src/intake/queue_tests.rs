@@ -9,7 +9,7 @@ fn queue(samples: u32, uri_bytes: u64) -> Queue {
     let start = NonNull::new(start as *mut u8).unwrap();
     // SAFETY: the block is leaked, used once, and large enough after alignment.
     let mut carver = unsafe { Carver::over(start, (1 << 18) - 4096) };
-    Queue::carve(&mut carver, (samples, 2), uri_bytes, (false, 0))
+    Queue::carve(&mut carver, (samples, 2, 0), uri_bytes, (false, 0))
 }
 
 fn add(queue: &mut Queue, uri: &[u8]) -> Result<(), Full> {

@@ -88,7 +88,7 @@ mod tests {
             reach.step[0] = step;
             let mut walked = whole.clone();
             reach.turn_to_box(&mut walked, most);
-            let mut merge = Merge::carve(&mut Carver::leaked(1 << 12), 1);
+            let mut merge = Merge::carve(&mut Carver::leaked(1 << 12), (1, 0));
             merge.add(0, Cursor::start(&walked, &reach));
             let mut seen = std::vec![0u32; 100 * 20 * 30];
             let mut count = 0;

@@ -25,11 +25,11 @@ pub struct Merge {
 }
 
 impl Merge {
-    /// A merge of up to `samples` walks, none of them begun.
-    pub fn carve(carver: &mut Carver, samples: u32) -> Merge {
+    /// A merge of so many walks, the second number of them for index lists; none has begun.
+    pub fn carve(carver: &mut Carver, walks: (u64, u64)) -> Merge {
         Merge {
-            cursors: carver.slice(Item::PlanCursors, samples as u64, &Cursor::IDLE),
-            heap: carver.slice(Item::PlanCursors, samples as u64, &0),
+            cursors: carver.slice_of_boxes(Item::PlanWindow, walks, &Cursor::IDLE),
+            heap: carver.slice_of_boxes(Item::PlanWindow, walks, &0),
             len: 0,
         }
     }
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn shared_chunks_come_out_once_with_all_their_samples() {
         let mut carver = Carver::leaked(1 << 17);
-        let mut merge = Merge::carve(&mut carver, 16);
+        let mut merge = Merge::carve(&mut carver, (16, 0));
         let record = record(&[40, 40], &[16, 16], &[4, 8]);
         let mut expected: BTreeMap<(u64, u64), Vec<u32>> = BTreeMap::new();
         for sample in 0..16u32 {
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn parts_of_a_chunk_that_are_far_from_each_other_come_out_one_by_one() {
         let mut carver = Carver::leaked(1 << 17);
-        let mut merge = Merge::carve(&mut carver, 5);
+        let mut merge = Merge::carve(&mut carver, (5, 0));
         let mut record = record(&[1 << 20], &[1 << 20], &[1 << 20]);
         (record.dtype_bytes, record.chunk_strides[0]) = (1, 1);
         // Two that overlap, two as far as those that go together may be, one a byte farther.

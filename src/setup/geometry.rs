@@ -107,7 +107,7 @@ impl Settings {
         }
         let need = SlabNeed::of(self.config.max_chunk_uncompressed_bytes, 0);
         let changes = self.change_records();
-        let boxes = u64::from(self.boxes_per_batch()) * chunk_records_max(changes);
+        let boxes = self.boxes_per_batch().0 * chunk_records_max(changes);
         let failed = u64::from(self.config.samples_per_batch) * self.fields.len() as u64;
         // A box of memory of a device takes its unit with what lies around it.
         let around = outside_records_max(RANK_MAX as u64, changes);

@@ -330,9 +330,11 @@ impl Settings {
         true
     }
 
-    /// Most boxes of a batch.
-    pub fn boxes_per_batch(&self) -> u32 {
-        self.config.samples_per_batch * self.per_sample.boxes
+    /// Most boxes of a batch, and those of them that are for index lists.
+    pub fn boxes_per_batch(&self) -> (u64, u64) {
+        let samples = u64::from(self.config.samples_per_batch);
+        let PerSample { boxes, listed, .. } = self.per_sample;
+        (samples * u64::from(boxes), samples * u64::from(listed))
     }
 
     /// Reads of chunks that may be waited for at a time.
@@ -362,8 +364,7 @@ impl Settings {
         let config = &self.config;
         let batches = if self.is_cuda() {
             // Units for all boxes of a batch, in all slabs.
-            let units =
-                u64::from(self.boxes_per_batch()) * chunk_records_max(self.change_records());
+            let units = self.boxes_per_batch().0 * chunk_records_max(self.change_records());
             let waves = u64::from(config.host_buffer_waves);
             PINNED_DEFAULT_BYTES + waves * units * (UNIT_BYTES + TILES_BYTES)
         } else {

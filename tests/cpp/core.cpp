@@ -43,6 +43,7 @@ struct DLManagedTensorVersioned {
 using wavetrain::batch;
 using wavetrain::config;
 using wavetrain::error;
+using wavetrain::index_list;
 using wavetrain::loader;
 using wavetrain::sample;
 using wavetrain::span;
@@ -158,6 +159,54 @@ static void a_batch_shows_what_was_pushed() {
     CHECK(second.tags()[0] == 2 && batch_is_right(second));
     CHECK(from.pop(second) == WAVETRAIN_END && !second);
     CHECK(from.stats_reset().ok() && held_by(from) == 1);
+}
+
+static void a_box_reads_lists_of_indices() {
+    const std::int64_t rows[3] = { 37, 2, 2 }, columns[2] = { 63, 9 };
+    const index_list lists[2] = { { 0, rows }, { 2, columns } };
+    config settings = cube_settings();
+    settings.shape({ 3, 4, 2 });
+    settings.max_indices_per_sample = 6;
+    loader from = open_cube(settings);
+    sample one(cube, { 0, 14, 0 }, { 3, 18, 2 }, 5);
+    one.with(lists);
+    CHECK(from.push(one).ok() && from.flush().ok());
+    batch found;
+    CHECK(from.pop(found).ok() && found.as<float>().size() == 24 && found.tags()[0] == 5);
+    const float *at = found.as<float>().data();
+    for (const std::int64_t row : rows)
+        for (std::int64_t middle = 14; middle < 18; middle++)
+            for (const std::int64_t column : columns)
+                CHECK(*at++ == static_cast<float>(sparse_at(0, row, middle, column)));
+    const std::int64_t many[4] = { 1, 3, 5, 7 };
+    const index_list more[2] = { { 0, many }, { 2, columns } };
+    sample large(cube, { 0, 0, 0 }, { 4, 4, 2 });
+    error why;
+    large.with(more);
+    CHECK(from.push(large) == WAVETRAIN_INVALID && from.last_error(why).ok());
+    CHECK(strstr(why.text, "max_indices_per_sample") != nullptr);
+}
+
+static void chunks_that_cannot_be_read_are_nan_and_listed() {
+    config settings = cube_settings();
+    settings.on_error = WAVETRAIN_ON_ERROR_NAN;
+    loader from = open_cube(settings);
+    for (std::uint64_t number = 0; number < SAMPLES; number++)
+        CHECK(from.push(cube_sample(damaged, number)).ok());
+    batch found;
+    CHECK(from.pop(found).ok());
+    std::size_t nan = 0, failed = 0;
+    for (const float value : found.as<float>())
+        nan += value != value;
+    for (const wavetrain_status status : found.statuses())
+        failed += status != WAVETRAIN_OK;
+    error why;
+    CHECK(nan > 0 && failed > 0 && from.bad_chunk(0, why).ok());
+    CHECK(why.status < 0 && why.chunk_rank == 3 && strstr(why.text, damaged) != nullptr);
+    CHECK(from.bad_chunk(64, why) == WAVETRAIN_END);
+    wavetrain_error none = {};
+    CHECK(wavetrain_bad_chunk(from.handle(), 0, &none) == WAVETRAIN_INVALID);
+    CHECK(wavetrain_bad_chunk(from.handle(), 0, nullptr) == WAVETRAIN_INVALID);
 }
 
 static void elements_come_out_as_what_they_are_only() {
@@ -1253,6 +1302,8 @@ int main(int argc, char **argv) {
     config_starts_with_the_defaults();
     metadata_calls_need_no_loader();
     a_batch_shows_what_was_pushed();
+    a_box_reads_lists_of_indices();
+    chunks_that_cannot_be_read_are_nan_and_listed();
     elements_come_out_as_what_they_are_only();
     a_batch_is_held_until_its_owner_goes();
     a_pop_waits_as_long_as_the_config_says();

@@ -211,6 +211,32 @@ fn augmentation_is_a_line_of_the_bill_for_each_box_that_waits_and_none_where_it_
 }
 
 #[test]
+fn boxes_for_index_lists_are_a_line_of_the_bill_and_of_no_other_line() {
+    let lines = ["sample queue", "batch states", "plan window", "augmentation", "uris"];
+    for (samples, boxes, augment) in [(1, 1, 0), (4, 3, 1)] {
+        let mut plain = config(Dtype::F32, &[8, 8], samples);
+        (plain.max_boxes_per_sample, plain.lookahead_samples) = (boxes, 50);
+        (plain.augment, plain.max_resample_bytes) = (augment, u64::from(augment) << 20);
+        plain.max_host_memory_bytes = 1 << 30;
+        assert_eq!(line_bytes(&plain, "index lists"), 0);
+        let mut each = 0;
+        for listed in [100, 1000] {
+            let config = Config { max_indices_per_sample: listed, ..plain };
+            let found = line_bytes(&config, "index lists");
+            assert!(found > 300 * u64::from(listed) * 50, "{found}");
+            assert!(each == 0 || found == each * u64::from(listed), "{found}, {each}");
+            each = found / u64::from(listed);
+            for line in lines {
+                let (before, after) = (line_bytes(&plain, line), line_bytes(&config, line));
+                // A sample of several boxes is drafted, and pairs of a chunk and a box are counted.
+                let most = before + (32 << 10);
+                assert!(after <= most, "{line}: {before}, with lists {after}");
+            }
+        }
+    }
+}
+
+#[test]
 fn staging_for_maps_is_a_line_of_the_bill_for_eight_of_the_largest_field() {
     let resampling = |config: &Config| line_bytes(config, "resampling");
     let mut config = config(Dtype::F32, &[128, 64, 64], 2);

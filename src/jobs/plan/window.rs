@@ -184,12 +184,12 @@ impl Planner {
         let window = u64::from(settings.window_of(lane));
         let (boxes, pairs) = match lane {
             Lane::Samples => (settings.boxes_per_batch(), u64::from(settings.window_pairs)),
-            Lane::Readers => (1, window),
+            Lane::Readers => ((1, 0), window),
         };
         Planner {
             lane,
             current: None,
-            order: carver.slice(Item::PlanCursors, boxes as u64, &0),
+            order: carver.slice_of_boxes(Item::PlanWindow, boxes, &0),
             merge: Merge::carve(carver, boxes),
             record: ArrayRecord::EMPTY,
             origin: [0; RANK_MAX],
