@@ -168,7 +168,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// An empty queue. `counts`: samples, boxes of each, and those of them that are for index lists.
+    /// An empty queue. `counts`: samples, boxes of each, and those of them for index lists.
     #[inline(never)] // as Carver::place
     pub fn carve(
         carver: &mut Carver,

@@ -54,6 +54,11 @@ pub fn least_lookahead(samples_per_batch: u32) -> u32 {
 }
 
 impl Settings {
+    /// Samples that may wait, boxes of each, and those of them that are for index lists.
+    pub fn queue_counts(&self) -> (u32, u32, u32) {
+        (self.lookahead_samples, self.per_sample.boxes, self.per_sample.listed)
+    }
+
     /// Granules of the cache of decoded chunks.
     pub fn cache_granules(&self) -> u64 {
         self.cache_memory_bytes / GRANULE_BYTES

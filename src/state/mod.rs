@@ -263,8 +263,7 @@ impl State {
     ) -> State {
         let config = &settings.config;
         let (waves, keeps) = (settings.wave_counts(), settings.per_sample.keeps());
-        let (ahead, each) = (settings.lookahead_samples, &settings.per_sample);
-        let ahead = (ahead, each.boxes, each.listed);
+        let ahead = settings.queue_counts();
         let (counts, is_shared) = (settings.slot_counts(), settings.share.is_shared());
         let rows = Elsewhere::of(is_shared, sharing.records);
         State {
