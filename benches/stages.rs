@@ -227,13 +227,14 @@ fn merges(report: &Report) {
     let record = record_of(array.metadata().as_bytes());
     for samples in [1, 16, 256, 4096] {
         let mut counting = Carver::counting();
-        Merge::carve(&mut counting, samples);
+        Merge::carve(&mut counting, (u64::from(samples), 0));
         let bytes = counting.bill().total(Kind::Host);
         let block = vec![0u8; bytes as usize + 4096].leak();
         let start = block.as_ptr().align_offset(4096);
         let block = NonNull::from(&mut block[start..]).cast();
         // SAFETY: the block is leaked, aligned, as long as the bill, and used nowhere else.
-        let mut merge = Merge::carve(&mut unsafe { Carver::over(block, bytes) }, samples);
+        let mut merge =
+            Merge::carve(&mut unsafe { Carver::over(block, bytes) }, (u64::from(samples), 0));
         let name = format!("plan: chunks of {samples} boxes of 64x128x128 merged");
         report.stage(&name, "chunk", || walk(&mut merge, &record, samples));
     }

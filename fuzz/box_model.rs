@@ -9,7 +9,7 @@ use super::choices::Choices;
 use super::map_model::MapModel;
 use super::oracle::{Image, Pad, cast, has_cast};
 use std::sync::Arc;
-use wavetrain::abi::{BOX_MEMORY, BOX_VALUE, Blank, FieldSpec, SampleBox, Tensor};
+use wavetrain::abi::{BOX_MEMORY, BOX_VALUE, Blank, FieldSpec, IndexList, SampleBox, Tensor};
 use wavetrain::assemble::value_element;
 use wavetrain::base::limits::RANK_MAX;
 use wavetrain::config::Config;
@@ -102,7 +102,7 @@ impl FieldModel {
             pad: [Pad::None, Pad::Constant, Pad::Edge, Pad::Reflect][config.pad_mode as usize],
             pad_value: config.pad_value,
             pads_value: config.pad_value_set == 1,
-            takes_parts: config.max_boxes_per_sample > 0,
+            takes_parts: config.max_boxes_per_sample > 0 || config.max_indices_per_sample > 0,
         }
     }
 
@@ -132,6 +132,12 @@ impl FieldModel {
         let element = value_element(self.pad_value, self.dtype, self.bytes);
         element.expect("open has checked it")[..self.bytes as usize].to_vec()
     }
+
+    /// NaN as an element, if it has one.
+    pub fn nan_element(&self) -> Option<Vec<u8>> {
+        let element = value_element(f64::NAN, self.dtype, self.bytes)?;
+        Some(element[..self.bytes as usize].to_vec())
+    }
 }
 
 /// A tensor of the caller's in a heap block that has its elements and nothing else.
@@ -153,8 +159,16 @@ pub struct BoxModel {
     pub fed: Option<Box<Fed>>,
     /// The map to its voxels; None: they are those of begin, end and step.
     pub map: Option<MapModel>,
+    pub lists: Lists,
     /// Refused whatever else it says.
     pub is_hostile: bool,
+}
+
+/// The axes of a box that read elements one by one, and the structs of them that push gets.
+#[derive(Default)]
+pub struct Lists {
+    of_axes: Vec<(usize, Vec<i64>)>,
+    raws: Vec<IndexList>,
 }
 
 /// A place of the field, and the coordinates of what it holds.
@@ -251,8 +265,9 @@ impl BoxModel {
         let dtype = if dtype == Dtype::Raw { Dtype::U16 } else { dtype };
         let (image, fed) = tensor(choices, dtype, shape);
         let (fed, step) = (Some(Box::new(fed)), steps);
-        let (field, map, is_hostile) = (number as u32, None, false);
-        let mut made = BoxModel { field, begin, end, step, axes, at, image, fed, map, is_hostile };
+        let (field, map, lists, is_hostile) = (number as u32, None, Lists::default(), false);
+        let mut made =
+            BoxModel { field, begin, end, step, axes, at, image, fed, map, lists, is_hostile };
         if choices.rarely(10) {
             made.spoil(choices);
         }
@@ -291,12 +306,69 @@ impl BoxModel {
         }
         // A box of no axis of the field is one by its order, if by any.
         let (field, image, is_hostile) = (number as u32, image.clone(), false);
-        let (fed, map) = (None, None);
-        let mut made = BoxModel { field, begin, end, step, axes, at, image, fed, map, is_hostile };
+        let (fed, map, lists) = (None, None, Lists::default());
+        let mut made =
+            BoxModel { field, begin, end, step, axes, at, image, fed, map, lists, is_hostile };
         if choices.rarely(12) {
             made.spoil(choices);
         }
         made
+    }
+
+    /// Makes lists of some of its axes, in any order, neighbours and repeats among them; mostly
+    /// right by themselves.
+    pub fn choose_lists(&mut self, choices: &mut Choices<'_>, fields: &[FieldModel]) {
+        let field = fields.get(self.field as usize);
+        let (Some(field), Some(places)) = (field, self.extents()) else { return };
+        for axis in 0..places.len().min(self.image.shape.len()) {
+            let extent = self.image.shape[axis] as i64;
+            if choices.below(2) == 0 || extent == 0 {
+                continue;
+            }
+            let pads = matches!(field.pad, Pad::Constant | Pad::Edge) || choices.rarely(16);
+            let margin = if pads { 3 } else { 0 };
+            let mut list: Vec<i64> = Vec::new();
+            for _ in 0..places[axis] {
+                let any = choices.below((extent + 2 * margin) as u64) as i64 - margin;
+                let last = list.last().copied().unwrap_or(any);
+                let next = choices.one_of(&[any, last + 1, last - 1, last, any]);
+                list.push(if (-margin..extent + margin).contains(&next) { next } else { any });
+            }
+            (self.begin[axis], self.end[axis]) = (0, list.len() as i64);
+            self.step[axis] = choices.one_of(&[0, 1]);
+            self.lists.of_axes.push((axis, list));
+        }
+        let raw = |(axis, list): &(usize, Vec<i64>)| IndexList {
+            axis: *axis as u32,
+            reserved: 0,
+            indices: list.as_ptr(),
+            n_indices: list.len() as u64,
+        };
+        self.lists.raws = self.lists.of_axes.iter().map(raw).collect();
+        if choices.rarely(10) && !self.lists.raws.is_empty() {
+            self.spoil_lists(choices);
+        }
+    }
+
+    fn spoil_lists(&mut self, choices: &mut Choices<'_>) {
+        self.is_hostile = true;
+        let Lists { of_axes, raws } = &mut self.lists;
+        let at = choices.below(raws.len() as u64) as usize;
+        match choices.below(6) {
+            0 => raws[at].axis = choices.one_of(&[16, u32::MAX, self.begin.len() as u32]),
+            1 => raws[at].reserved = 1,
+            2 => raws[at].indices = std::ptr::null(),
+            3 => raws[at].n_indices = choices.one_of(&[0, u64::MAX, 1 << 40]),
+            4 => of_axes[at].1[0] = i64::MAX,
+            _ => raws.push(raws[at]),
+        }
+    }
+
+    /// Indices of its lists, which are their product.
+    pub fn index_count(&self) -> u64 {
+        let lists = &self.lists.of_axes;
+        let product = lists.iter().map(|(_, list)| list.len() as u64).product();
+        if lists.is_empty() { 0 } else { product }
     }
 
     /// Gives it a map, if it has axes to map, and mostly the walks that a map wants.
@@ -362,6 +434,9 @@ impl BoxModel {
     /// The coordinates that the places along each axis read; None where there are none.
     fn coordinates(&self) -> Option<Vec<Vec<i64>>> {
         let of_axis = |axis: usize| {
+            if let Some((_, list)) = self.lists.of_axes.iter().find(|(of, _)| *of == axis) {
+                return Some(list.clone());
+            }
             let (begin, end) = (i128::from(self.begin[axis]), i128::from(self.end[axis]));
             let step = i128::from(if self.step[axis] == 0 { 1 } else { self.step[axis] });
             let mut at = if step < 0 { end - 1 } else { begin };
@@ -531,6 +606,10 @@ impl BoxModel {
         raw.axes[..rank].copy_from_slice(&self.axes);
         if let Some(fed) = &self.fed {
             (raw.kind, raw.tensor) = (fed.kind, &raw const fed.tensor);
+        }
+        if let lists @ [_, ..] = &self.lists.raws[..] {
+            (raw.lists, raw.n_lists) = (lists.as_ptr(), lists.len() as u32);
+            raw.list_bytes = size_of::<IndexList>() as u32;
         }
         raw
     }

@@ -4,7 +4,7 @@
 //! In: choices. Out: columns of values, and of boxes of stored arrays that pop does not fail.
 
 use super::augment_model::{AugmentModel, Pool};
-use super::box_model::{BoxModel, Fed, FieldModel};
+use super::box_model::{BoxModel, Fed, FieldModel, Lists};
 use super::choices::Choices;
 use super::map_model::MapModel;
 use super::memory_store::{Array, world};
@@ -203,8 +203,21 @@ impl ColumnModel {
             let end = begin.iter().zip(reach).map(|(begin, reach)| begin + reach).collect();
             let (field, image) = (self.raw.field, stored.array.image.clone());
             let (step, axes) = (stored.step.clone(), vec![0; begin.len()]);
-            let (fed, map, is_hostile) = (None, self.map(row), false);
-            return BoxModel { field, begin, end, step, axes, at, image, fed, map, is_hostile };
+            let (fed, map, lists) = (None, self.map(row), Lists::default());
+            let is_hostile = false;
+            return BoxModel {
+                field,
+                begin,
+                end,
+                step,
+                axes,
+                at,
+                image,
+                fed,
+                map,
+                lists,
+                is_hostile,
+            };
         }
         let pixels = self.values[row].clone();
         let made = plain_box((self.raw.field, BOX_VALUE), (self.dtype, &self.shape), at, pixels);
@@ -303,6 +316,7 @@ fn plain_box(
         image: Image::new(dtype, shape.to_vec(), Arc::new(pixels), vec![0; dtype.bytes() as usize]),
         fed: Some(Box::new(Fed { kind, tensor, block })),
         map: None,
+        lists: Lists::default(),
         is_hostile: false,
     }
 }

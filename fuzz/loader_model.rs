@@ -12,7 +12,7 @@ use wavetrain::abi::{BatchInfo, Error, Target};
 use wavetrain::base::limits::{RANK_MAX, TENSORS_PER_SLOT};
 use wavetrain::batch::dlpack::{DEVICE_CPU, DlManagedTensor, DlManagedTensorVersioned, DlTensor};
 use wavetrain::batch::exports::{VERSION as DLPACK_VERSION, data_type};
-use wavetrain::config::{Config, ON_ERROR_SKIP, THREADS_OWN};
+use wavetrain::config::{Config, ON_ERROR_FAIL, ON_ERROR_NAN, THREADS_OWN};
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
 use wavetrain::surface::c::*;
@@ -377,7 +377,7 @@ impl Loader {
         assert!(tags.iter().copied().eq(samples.iter().map(|sample| sample.tag)));
         let failed = statuses.iter().filter(|status| **status != 0).count();
         assert_eq!(info.failed_samples as usize, failed);
-        assert!(failed == 0 || self.config.on_error == ON_ERROR_SKIP);
+        assert!(failed == 0 || self.config.on_error != ON_ERROR_FAIL);
         let rows = bytes.chunks_exact(field.sample_bytes()).zip(filled_shape.chunks_exact(extents));
         for ((sample, status), (row, filled_shape)) in samples.iter().zip(statuses).zip(rows) {
             let tag = sample.tag;
@@ -387,6 +387,9 @@ impl Loader {
                 Want::BytesOrFailure(_) | Want::Anything => {}
             }
             match &sample.want {
+                _ if *status != 0 && self.config.on_error == ON_ERROR_NAN => {
+                    check_nan(&sample.want, (number, field), row);
+                }
                 _ if *status != 0 => {
                     let mut elements = row.chunks(field.bytes as usize);
                     let element = field.pad_element();
@@ -559,4 +562,23 @@ impl Held {
         assert_eq!(found, shape);
         assert!(steps.iter().copied().eq(strides));
     }
+}
+
+/// A sample with a status under `on_error = nan`: what failed of it is NaN in fields that have it,
+/// and all of it is pad_value in others if it is given up.
+fn check_nan(want: &Want, (number, field): (usize, &FieldModel), row: &[u8]) {
+    let bytes = field.bytes as usize;
+    let is_all = |element: &[u8]| row.chunks(bytes).all(|at| at == element);
+    let is_right = match (want, field.nan_element()) {
+        (Want::Bytes(want) | Want::BytesOrFailure(want), Some(nan)) => {
+            let mut pairs = row.chunks(bytes).zip(want[number].bytes.chunks(bytes));
+            pairs.all(|(at, want)| at == nan || at == want)
+        }
+        (Want::Bytes(want) | Want::BytesOrFailure(want), None) => {
+            row == want[number].bytes || is_all(&field.pad_element())
+        }
+        (Want::Failure, nan) => is_all(&nan.unwrap_or_else(|| field.pad_element())),
+        (Want::Anything, _) => true,
+    };
+    assert!(is_right, "{want:?}, {field:?}: {row:02x?}");
 }

@@ -4,7 +4,7 @@
 //! In: choices, an array. Out: a call of `wavetrain_read_into`, and a panic where the block is not
 //! as it must be.
 
-use super::box_model::{BoxModel, FieldModel, row_major, scattered};
+use super::box_model::{BoxModel, FieldModel, Lists, row_major, scattered};
 use super::choices::Choices;
 use super::oracle::{Image, Pad};
 use std::ptr::null;
@@ -58,8 +58,9 @@ impl Read {
         }
         let (axes, at) = (vec![0; begin.len()], [0; RANK_MAX]);
         let (image, fed, is_hostile) = (image.clone(), None, false);
-        let map = None;
-        let model = BoxModel { field: 0, begin, end, step, axes, at, image, fed, map, is_hostile };
+        let (map, lists) = (None, Lists::default());
+        let model =
+            BoxModel { field: 0, begin, end, step, axes, at, image, fed, map, lists, is_hostile };
         let raw = SampleBox { field: number as u32, ..model.raw() };
         let (strides, block, first) = (None, Vec::new(), 0);
         let mut read = Read { model, field, raw, strides, block, first, is_hostile, pads_unknown };

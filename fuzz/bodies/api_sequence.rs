@@ -30,8 +30,8 @@ use wavetrain::abi::{
 use wavetrain::assemble::value_element;
 use wavetrain::base::limits::RANK_MAX;
 use wavetrain::config::{
-    BACKEND_CUDA, BACKEND_HOST, Config, PAD_CONSTANT, PAD_NONE, THREADS_HOOK, THREADS_OWN,
-    THREADS_PUMP,
+    BACKEND_CUDA, BACKEND_HOST, Config, ON_ERROR_NAN, ON_ERROR_SKIP, PAD_CONSTANT, PAD_NONE,
+    THREADS_HOOK, THREADS_OWN, THREADS_PUMP,
 };
 use wavetrain::records::Dtype;
 use wavetrain::status::Status;
@@ -263,10 +263,24 @@ impl Session<'_> {
         self.spoil(&mut config);
         self.set_memory(&mut config);
         self.set_fields(&mut config);
+        self.set_derived(&mut config);
         if self.server.has_others {
             self.set_sources(&mut config);
         }
         config
+    }
+
+    /// Settings without choices of their own: files of before mean what they meant.
+    fn set_derived(&self, config: &mut Config) {
+        if config.lookahead_samples == 5 {
+            config.max_indices_per_sample = 24;
+        }
+        let own = Dtype::from_code(config.dtype).filter(|_| self.fields.is_empty());
+        let mut dtypes = own.into_iter().chain(self.fields.iter().map(|field| field.dtype));
+        let has_nan = dtypes.any(|dtype| value_element(f64::NAN, dtype, dtype.bytes()).is_some());
+        if config.lookahead_samples == 9 && config.on_error == ON_ERROR_SKIP && has_nan {
+            config.on_error = ON_ERROR_NAN;
+        }
     }
 
     /// The hook that is asked, and files of the system in place of those of the files hook.
@@ -1248,7 +1262,8 @@ impl Rows {
             block.resize(size.max(size_of::<SampleBox>()), 0);
             // SAFETY: the block has the bytes of a box, which are one whatever they are.
             let raw = unsafe { block.as_ptr().cast::<SampleBox>().read_unaligned() };
-            let is_plain = raw.kind == BOX_URI && raw.reserved == 0 && raw.tensor.is_null();
+            let has_more = !raw.tensor.is_null() || raw.n_lists > 0;
+            let is_plain = raw.kind == BOX_URI && raw.reserved == 0 && !has_more;
             if !is_plain || raw.axes != [0; RANK_MAX] || raw.rank as usize > RANK_MAX {
                 return None;
             }
@@ -1388,12 +1403,13 @@ impl Session<'_> {
         self.next_tag += 1;
         let known = size_of::<SampleBox>();
         let box_bytes = self.choices.one_of(&[known, known, known + 8, OLD_BOX_BYTES]);
+        let takes_fed = config.max_boxes_per_sample > 0 || !fields[0].name.is_empty();
         let (mut models, mut uris) = (Vec::new(), Vec::<Vec<u8>>::new());
         let mut arrays: Vec<Option<&Array>> = Vec::new();
         for _ in 0..1 + self.choices.below(6.min(most as u64 + 1)) {
             let array = self.array(&config);
             let choices = &mut self.choices;
-            let is_array = box_bytes == OLD_BOX_BYTES || choices.below(2) == 0;
+            let is_array = !takes_fed || box_bytes == OLD_BOX_BYTES || choices.below(2) == 0;
             let mut model = match is_array {
                 true => BoxModel::of_array(choices, &fields, &array.image),
                 false => BoxModel::choose(choices, &fields),
@@ -1402,6 +1418,8 @@ impl Session<'_> {
                 (model.field, model.at) = (0, [0; 16]);
                 model.step.fill(0);
                 model.axes.fill(0);
+            } else if is_array && config.max_indices_per_sample > 0 && choices.rarely(2) {
+                model.choose_lists(choices, &fields);
             }
             // Boxes that meet are refused, which is worth a try but now and then.
             let met = models.len();
@@ -1415,7 +1433,10 @@ impl Session<'_> {
         }
         let choices = &mut self.choices;
         let painted = paint(&fields, &models);
-        let is_taken = painted != Err(Fault::Box) && models.len() <= most;
+        let indices: u64 = models.iter().map(BoxModel::index_count).sum();
+        let is_taken = painted != Err(Fault::Box)
+            && models.len() <= most
+            && indices <= u64::from(config.max_indices_per_sample);
         let mut refusal = if is_taken { Refusal::None } else { Refusal::Other };
         let mut raws: Vec<SampleBox> = models.iter().map(BoxModel::raw).collect();
         for (raw, uri) in raws.iter_mut().zip(&uris).filter(|(_, uri)| !uri.is_empty()) {

@@ -127,7 +127,7 @@ fn run_at(indices: &[i64], at: usize) -> (usize, bool) {
     let step = |place: usize| indices[place].checked_sub(indices[place - 1]);
     let is_in = |place: &usize| *place < indices.len();
     let Some(first) = Some(at + 1).filter(is_in).and_then(step) else { return (1, false) };
-    if first.abs() != 1 {
+    if first.unsigned_abs() != 1 {
         return (1, false);
     }
     let next = (at + 2..indices.len()).find(|place| step(*place) != Some(first));
@@ -223,6 +223,7 @@ mod tests {
         assert_eq!(runs_of(&[9, 8, 7]), 1);
         assert_eq!(runs_of(&[0, 2, 4]), 3);
         assert_eq!(runs_of(&[i64::MIN, i64::MAX - 1]), 2);
+        assert_eq!(runs_of(&[0, i64::MIN]), 2);
         assert_eq!(runs_of(&[5, 6, 5, 6]), 2);
     }
 }
