@@ -2,7 +2,12 @@
 //! edges of chunks.
 
 use serde_json::Value;
-use wavetrain::records::{ArrayRecord, Dtype, Packing};
+use wavetrain::base::limits::CHUNK_BYTES_MAX;
+use wavetrain::loops::cf::cf;
+use wavetrain::records::grid::EdgeRun;
+use wavetrain::records::{ArrayRecord, ByteOrder, Codec, Dtype, Filter, Packing};
+use wavetrain::source::zarr::read_cf;
+use wavetrain::status::{Status, Why};
 
 /// The packing as serde_json reads it.
 pub fn check_packing(packing: &Packing, attributes: &Value) {
@@ -52,5 +57,89 @@ pub fn check_edges(record: &ArrayRecord, listed: &Value, found: &[u64]) {
         let edge = listed.as_u64().or((listed.as_f64() == Some(0.0)).then_some(0));
         let is_same = edge == Some(*found) || is_empty && edge.is_some_and(|edge| edge < 2);
         assert!(is_same, "{listed}, not {found}");
+    }
+}
+
+/// Attributes of the CF conventions are refused with a text, or the record is one of f64, whose
+/// elements are NaN or `x * scale + offset`.
+pub fn check_cf(record: &ArrayRecord, name: &'static str, document: &[u8], table: &mut [EdgeRun]) {
+    let (mut decoded, mut why) = (record.clone(), Why::new());
+    let runs = table[..record.runs_used() as usize].to_vec();
+    if let Err(status) = read_cf(("/fuzz/a", name), document, &mut decoded, table, &mut why) {
+        assert!([Status::Decode, Status::Unsupported].contains(&status), "{status}: {why}");
+        assert!(why.as_str().starts_with(&format!("/fuzz/a/{name}: ")), "{why}");
+        assert!(!why.as_str().contains(char::is_control), "{why}");
+        return;
+    }
+    assert!(why.is_empty(), "a text without an error: {why}");
+    assert_eq!(table[..runs.len()], runs);
+    let Some(Codec::Filter(Filter::Cf(rule))) = decoded.codecs.first() else {
+        assert_eq!(decoded.codecs, record.codecs);
+        assert_eq!((decoded.dtype_bytes, decoded.fill), (record.dtype_bytes, record.fill));
+        return;
+    };
+    assert_eq!((decoded.dtype, decoded.dtype_bytes), (Dtype::F64, 8));
+    assert_eq!(decoded.codecs[1..], record.codecs[..]);
+    assert!(decoded.fill[8..].iter().all(|byte| *byte == 0));
+    assert!(rule.scale != 0.0 && rule.scale.is_finite() && rule.offset.is_finite());
+    let axes = decoded.axes();
+    let elements: u64 = decoded.chunk_shape[..axes].iter().product();
+    assert_eq!((decoded.chunk_bytes, decoded.chunk_shape), (8 * elements, record.chunk_shape));
+    assert!(decoded.chunk_bytes <= CHUNK_BYTES_MAX);
+    let first = usize::from(rule.first_row) + runs.len();
+    let rows = &table[first..first + usize::from(rule.rows)];
+    let source: Vec<u8> = (0..256u32).map(|byte| (byte.wrapping_mul(0x9e37) >> 4) as u8).collect();
+    let mut target = vec![0; source.len() / record.dtype_bytes as usize * 8];
+    cf(rule, rows, &source, &mut target);
+    let is_big = rule.types.encoded.byte_order == ByteOrder::Big;
+    let dtype = rule.types.encoded.dtype;
+    let elements = source.chunks(record.dtype_bytes as usize).zip(target.as_chunks().0);
+    for (element, decoded) in elements {
+        let mut bytes = element.to_vec();
+        if is_big {
+            bytes.reverse();
+        }
+        let Some((number, key)) = number_of(dtype, &bytes) else { return };
+        let keys = |row: &EdgeRun| [row.limit, row.cell_limit].map(|word| key_of(dtype, word));
+        let [least, largest] = keys(&rows[0]);
+        let is_missing = rows[1..].iter().any(|row| keys(row)[0] == key);
+        let decoded = f64::from_le_bytes(*decoded);
+        if key < least || key > largest || is_missing || number.is_nan() {
+            assert!(decoded.is_nan(), "{number}");
+        } else {
+            assert_eq!(decoded, number * rule.scale + rule.offset, "{number}");
+        }
+    }
+}
+
+/// A little-endian element as a float, and as a number in the order of its type.
+fn number_of(dtype: Dtype, bytes: &[u8]) -> Option<(f64, i128)> {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    let (word, unused) = (u64::from_le_bytes(word), 64 - 8 * bytes.len());
+    Some(match dtype {
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => {
+            let whole = (word << unused) as i64 >> unused;
+            (whole as f64, whole.into())
+        }
+        Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => (word as f64, word.into()),
+        Dtype::F64 => (f64::from_bits(word), key_of(dtype, word)),
+        Dtype::F32 => {
+            let wide = f64::from(f32::from_bits(word as u32));
+            (wide, key_of(dtype, wide.to_bits()))
+        }
+        _ => return None,
+    })
+}
+
+/// A word of the loops as a number in the order of its type; zeros of both signs are one.
+fn key_of(dtype: Dtype, word: u64) -> i128 {
+    match dtype {
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => (word as i64).into(),
+        Dtype::F16 | Dtype::F32 | Dtype::F64 => {
+            let magnitude = i128::from(word & i64::MAX as u64);
+            if word >> 63 == 1 { -magnitude } else { magnitude }
+        }
+        _ => word.into(),
     }
 }

@@ -51,6 +51,11 @@
  * After the uri of a zarr array of structured elements, ?field=NAME names one of their fields. It
  * is an array of the field's type. Without it, structured elements of up to 16 bytes are RAW.
  *
+ * After all that, #cf=1 at the end of the uri of a zarr array decodes its elements by attributes of
+ * the CF conventions, as xarray does. Elements that are missing (_FillValue, missing_value), or
+ * outside of valid_range, are NaN; others are x * scale_factor + add_offset in f64. The array is
+ * one of F64. Attributes that contradict each other, or do not fit the type, are refused by name.
+ *
  * Filters and checksums of numcodecs in zarr arrays are undone on the CPU, on whole chunks:
  * shuffle, delta, fixedscaleoffset, astype, packbits, crc32, adler32, fletcher32, crc32c at either
  * end. bitround and quantize need no undoing. The result is that of numcodecs. A float that becomes
@@ -979,8 +984,9 @@ enum {
 };
 
 /* Attributes by which other readers, such as xarray, make other numbers of an array's elements:
- * bits of packing. wavetrain applies none of them: elements are delivered as they are stored. A
- * WARN reports it, once per array, if the attributes change something. */
+ * bits of packing. wavetrain applies them if the uri ends with #cf=1. If not, elements are
+ * delivered as they are stored, and a WARN reports it, once per array, if the attributes change
+ * something. */
 enum {
     WAVETRAIN_PACKING_SCALE = 1,    /* scale_factor: elements are multiplied by it */
     WAVETRAIN_PACKING_OFFSET = 2,   /* add_offset: then it is added */
@@ -1059,7 +1065,7 @@ typedef struct wavetrain_array_view {
     uint32_t reserved;                       /* 0 */
     uint64_t file_shape_min[WAVETRAIN_RANK_MAX]; /* of the smallest file */
     uint64_t file_counts[WAVETRAIN_RANK_MAX];    /* files along each axis, missing ones included */
-    uint32_t packing;   /* WAVETRAIN_PACKING_ bits: attributes that wavetrain does not apply */
+    uint32_t packing;   /* WAVETRAIN_PACKING_ bits: attributes, applied with #cf=1 */
     uint32_t reserved2; /* 0 */
     const uint64_t *file_ends; /* not built yet: NULL */
 } wavetrain_array_view;

@@ -457,6 +457,7 @@ fn converted(filter: Filter, source: &[u8]) -> Result<Vec<u8>, No> {
         }
         Filter::ScaleOffset(types, scaling) => (types, scaled(types, scaling, source)?),
         Filter::Cast(cast) => (cast.types, cast_values(&cast, source)?),
+        Filter::Cf(_) => unreachable!("only attributes make it"),
         Filter::Shuffle(_) | Filter::PackBits | Filter::Packed(_) | Filter::Member(_) => {
             unreachable!("without types")
         }
@@ -724,6 +725,7 @@ fn decoded_number(filter: Filter) -> Option<Number> {
             Some(types.decoded)
         }
         Filter::ScaleOffset(types, _) | Filter::Cast(Cast { types, .. }) => Some(types.decoded),
+        Filter::Cf(cf) => Some(cf.types.decoded),
         Filter::Shuffle(_) | Filter::PackBits | Filter::Packed(_) | Filter::Member(_) => None,
     }
 }

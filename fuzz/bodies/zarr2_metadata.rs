@@ -6,12 +6,12 @@
 //! overwrites single bytes.
 
 use super::choices::Choices;
-use super::packed::{check_edges, check_integer_fill, check_packing};
+use super::packed::{check_cf, check_edges, check_integer_fill, check_packing};
 use super::structs::{check_layout, is_member};
 use serde_json::Value;
 use wavetrain::base::limits::{CHUNK_BYTES_MAX, ELEMENT_BYTES_MAX, PATH_BYTES_MAX, RANK_MAX};
 use wavetrain::base::text::Text;
-use wavetrain::records::grid::AxisGrid;
+use wavetrain::records::grid::{AxisGrid, EdgeRun};
 use wavetrain::records::{ArrayRecord, ByteOrder, DocumentKind, Dtype, KeyEncoding};
 use wavetrain::source::zarr::{
     array_from_document, array_from_zarr2, describe, packing_from_attributes, write_file_key,
@@ -65,8 +65,12 @@ fn check_field(document: &[u8], field: Option<&str>) -> bool {
 /// refused.
 fn check_attributes(document: &[u8]) {
     for dtype in [Dtype::I16, Dtype::F32] {
-        let record = ArrayRecord { dtype, ..ArrayRecord::EMPTY };
+        let mut record = ArrayRecord { dtype, ..ArrayRecord::EMPTY };
         let packing = packing_from_attributes(document, &record);
+        (record.document, record.is_fill_given) = (DocumentKind::Zarr2Array, true);
+        record.dtype_bytes = dtype.bytes();
+        record.pack_chunk();
+        check_cf(&record, ".zattrs", document, &mut [EdgeRun::EMPTY; 80]);
         if let Ok(value) = serde_json::from_slice::<Value>(document) {
             // Ours reads all of JSON up to a depth.
             let Ok(packing) = packing else { continue };

@@ -6,7 +6,7 @@
 //! overwrites single bytes.
 
 use super::choices::Choices;
-use super::packed::{check_edges, check_integer_fill, check_packing};
+use super::packed::{check_cf, check_edges, check_integer_fill, check_packing};
 use super::structs::{check_layout, is_member};
 use serde_json::Value;
 use wavetrain::base::limits::{
@@ -43,6 +43,7 @@ fn check_field(document: &[u8], field: Option<&str>) -> bool {
         Ok(record) => {
             assert!(why.is_empty(), "a text without an error: {why}");
             check_record(&record, &table);
+            check_cf(&record, "zarr.json", document, &mut table.clone());
             assert_eq!(is_member(&record), field.is_some());
             if let Ok(value) = serde_json::from_slice::<Value>(document) {
                 let kind = &value["data_type"];
@@ -498,7 +499,7 @@ const KEYS: [&str; 6] = [
     "\"suffix\"",
 ];
 
-const EXTRAS: [&str; 8] = [
+const EXTRAS: [&str; 16] = [
     "",
     ", \"attributes\": {\"shape\": [1, {}]}",
     ", \"extra\": {\"must_understand\": false}",
@@ -507,6 +508,14 @@ const EXTRAS: [&str; 8] = [
     ", \"storage_transformers\": [\"cache\"]",
     ", \"sh\\u0061pe\": [8, 64]",
     ", \"dimension_names\": [\"y\", null]",
+    ", \"attributes\": {\"scale_factor\": 0.5, \"add_offset\": [-3], \"_FillValue\": 7}",
+    ", \"attributes\": {\"_FillValue\": \"AAAAAAAA8D8=\", \"missing_value\": [1, 2, NaN]}",
+    ", \"attributes\": {\"missing_value\": [3, 70000, -1], \"scale_factor\": 1e300}",
+    ", \"attributes\": {\"valid_range\": [-3, 30], \"_Unsigned\": \"true\"}",
+    ", \"attributes\": {\"valid_min\": 0.5, \"valid_max\": 9}",
+    ", \"attributes\": {\"_Unsigned\": \"false\", \"add_offset\": 1, \"valid_max\": 200}",
+    ", \"attributes\": {\"scale_factor\": 0}",
+    ", \"attributes\": {\"valid_range\": [9, 3], \"scale_factor\": \"2\"}",
 ];
 
 /// `bytes` and up to three codecs.

@@ -31,7 +31,7 @@ class NodeKind(enum.IntEnum):
 class Packing(enum.IntFlag):
     """Attributes by which other readers, such as xarray, make other numbers of the elements.
 
-    wavetrain applies none of them: elements come out as they are stored."""
+    wavetrain applies them if the uri ends with #cf=1; if not, elements are as they are stored."""
 
     SCALE = _native.PACKING_SCALE  # scale_factor
     OFFSET = _native.PACKING_OFFSET  # add_offset

@@ -640,8 +640,8 @@ c_structs! {
         file_shape_min: [u64; RANK_MAX],
         /// Number of files along each axis, missing ones included.
         file_counts: [u64; RANK_MAX],
-        /// PACKING_ bits: attributes by which other readers make other numbers of the elements,
-        /// which come out as they are stored.
+        /// PACKING_ bits: attributes by which other readers make other numbers of the elements.
+        /// They are applied if the uri ends with `#cf=1`.
         packing: u32,
         /// 0.
         reserved2: u32,

@@ -17,6 +17,7 @@ use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::base::text::Float;
 use crate::fail;
+use crate::loops::cf::cf;
 use crate::loops::crc32::crc32;
 use crate::loops::crc32c::crc32c;
 use crate::loops::filters::{Misfit, as_type, undelta, unpack_bits, unscale};
@@ -173,11 +174,15 @@ fn undo<'a>(
     Ok(Place::Front(0..index(decoded)))
 }
 
-/// The pairs of a cast.
+/// The pairs of a cast, and the rows of CF.
 fn pairs_of(record: &ArrayRecord, filter: Filter) -> &[EdgeRun] {
-    let Filter::Cast(cast) = filter else { return &[] };
-    let first = usize::from(cast.first_pair);
-    &record.pairs[first..first + usize::from(cast.pairs)]
+    let (first, count) = match filter {
+        Filter::Cast(cast) => (cast.first_pair, cast.pairs),
+        Filter::Cf(cf) => (cf.first_row, cf.rows),
+        _ => return &[],
+    };
+    let first = usize::from(first);
+    &record.pairs[first..first + usize::from(count)]
 }
 
 /// The fault of filtered bytes of the right size.
@@ -207,6 +212,10 @@ fn undo_into(
         Filter::AsType(types) => as_type(types, source, target),
         Filter::ScaleOffset(types, scaling) => scale_offset(types, scaling, source, target),
         Filter::Cast(rule) => cast(&rule, pairs, source, target),
+        Filter::Cf(rule) => {
+            cf(&rule, pairs, source, target);
+            Ok(())
+        }
         Filter::PackBits => {
             let (padding, bits) = (source[0], &source[1..]);
             if 8 * bits.len() - target.len() != usize::from(padding) {

@@ -7,7 +7,7 @@ use crate::base::status::{Status, Why};
 use crate::engine::Engine;
 use crate::engine::requests::Request;
 use crate::fail;
-use crate::records::Affine;
+use crate::records::{Affine, split_cf};
 use crate::resample::{AXES, Filter, Map};
 use crate::setup::fields::Field;
 use crate::source::zarr::split_selection;
@@ -55,7 +55,8 @@ fn check_level(affine: &Affine, request: &Request<'_>, why: &mut Why) -> Result<
     if level < -1 {
         return Err(fail!(why, Invalid, "affine: level = {level}: must be -1 or a level"));
     }
-    if !request.fed.is_fed() && split_selection(request.uri()).is_some() {
+    let uri = split_cf(request.uri()).unwrap_or(request.uri());
+    if !request.fed.is_fed() && split_selection(uri).is_some() {
         let text = "affine: the map chooses the level: leave out what begins with # in the uri";
         return Err(fail!(why, Invalid, "{text}"));
     }

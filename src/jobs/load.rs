@@ -81,6 +81,7 @@ fn load<'w>(
         asked: &shared.asked,
         uri,
         field: None,
+        is_cf: false,
         files_max: config.max_npy_files,
         chunk_bytes_max: shared.settings.file_chunk_bytes,
         buffer,
@@ -198,7 +199,7 @@ fn tell_packing(lock: &Lock, uri: &str, record: &ArrayRecord, why: &Why) {
         return sink.log(Level::Warn, 0, format_args!("{why}: {text}"));
     }
     let names = Names(changes);
-    let text = "elements are delivered packed, as they are stored: apply this to them";
+    let text = "elements are delivered packed, as they are stored: apply this, or read URI#cf=1";
     let uri = Tail(uri, SHOWN_BYTES);
     sink.log(Level::Warn, 0, format_args!("{uri}: its attributes have {names}: {text}"));
 }

@@ -8,7 +8,7 @@
 //! inflate          deflate data
 //! casts            types into types         convert     one element
 //! filters sums     what numcodecs does to elements, and its checksums
-//! values           scales and casts of zarr-extensions
+//! values cf        scales and casts of zarr-extensions, and of the CF conventions
 //! digest           64 bits of what a sample holds
 //! augment normal   arithmetic on floats, and its noise
 //! lognormal        numbers of lognormal distributions
@@ -19,6 +19,7 @@
 pub mod augment;
 pub mod blosclz;
 pub mod casts;
+pub mod cf;
 pub mod convert;
 pub mod crc32;
 pub mod crc32c;

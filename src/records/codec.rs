@@ -3,7 +3,7 @@
 //! In: what metadata says of a codec. Out: one item of a chain. Invariant: the sizes that a codec
 //! makes follow from the size that it is given, but for those that compress.
 
-use super::{ByteOrder, Cast, Dtype, Packed, Scaling};
+use super::{ByteOrder, Cast, Cf, Dtype, Packed, Scaling};
 use crate::base::limits::CODECS_MAX;
 
 macro_rules! codecs {
@@ -48,7 +48,7 @@ codecs! {
     Shuffle("shuffle", 0) = Codec::Filter(Filter::Shuffle(_)),
     Delta("delta", 0, is_of_elements) = Codec::Filter(Filter::Delta(_)),
     FixedScaleOffset("fixedscaleoffset", 0, is_of_elements)
-        = Codec::Filter(Filter::FixedScaleOffset(..)),
+        = Codec::Filter(Filter::FixedScaleOffset(..) | Filter::Cf(_)),
     PackBits("packbits", 0, is_of_elements)
         = Codec::Filter(Filter::PackBits | Filter::Packed(_) | Filter::Member(_)),
     AsType("astype", 0, is_of_elements) = Codec::Filter(Filter::AsType(_)),
@@ -162,6 +162,9 @@ pub enum Filter {
     ScaleOffset(Types, Scaling),
     /// Other values that are meant to be the same.
     Cast(Cast),
+    /// The numbers that attributes of the CF conventions make of the elements. It is no codec of a
+    /// document, and stands first.
+    Cf(Cf),
 }
 
 /// A field of a structured element.
@@ -213,9 +216,10 @@ pub struct Line {
 pub type CodecChain = arrayvec::ArrayVec<Codec, CODECS_MAX>;
 
 impl Codec {
-    /// The name in zarr metadata, without a prefix; that of the type if it is a field's.
+    /// The name in zarr metadata, without a prefix; that of the type if it is a field's, and "cf".
     pub fn name(self) -> &'static str {
         match self {
+            Codec::Filter(Filter::Cf(_)) => "cf",
             Codec::Filter(Filter::Member(_)) => "struct",
             _ => self.row().name,
         }
@@ -283,6 +287,7 @@ impl Codec {
             Codec::Filter(Delta(types) | AsType(types) | FixedScaleOffset(types, _)) => Some(types),
             Codec::Filter(ScaleOffset(types, _)) => Some(types),
             Codec::Filter(Filter::Cast(cast)) => Some(cast.types),
+            Codec::Filter(Filter::Cf(cf)) => Some(cf.types),
             _ => None,
         }
     }

@@ -34,8 +34,18 @@ pub fn split_field(uri: &str) -> Option<(&str, &str)> {
     (!array.is_empty() && !is_other).then_some((array, field))
 }
 
+/// What stands at the end of the uri of an array whose elements are decoded by the CF conventions.
+pub const CF_MARK: &str = "#cf=1";
+
+/// The uri of an array before [`CF_MARK`]; None of one without it.
+pub fn split_cf(uri: &str) -> Option<&str> {
+    let array = uri.strip_suffix(CF_MARK)?.trim_end_matches('/');
+    (!array.is_empty() && !uri.starts_with(HOOK_PREFIX)).then_some(array)
+}
+
 /// The path of an array of zarr at `uri`.
 pub fn array_path(uri: &str) -> &str {
+    let uri = split_cf(uri).unwrap_or(uri);
     split_field(uri).map_or(uri, |(path, _)| path)
 }
 
@@ -65,6 +75,16 @@ impl ArrayRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_mark_of_cf_stands_last() {
+        for (uri, path) in [("/a#cf=1", "/a"), ("/a/?field=b#cf=1", "/a"), ("/a#/#cf=1", "/a#")] {
+            assert_eq!((split_cf(uri).is_some(), array_path(uri)), (true, path));
+        }
+        for uri in ["/a#cf=1/", "/a#cf=0", "#cf=1", "/#cf=1", "hook:a#cf=1", "/a"] {
+            assert_eq!((split_cf(uri), array_path(uri)), (None, uri));
+        }
+    }
 
     #[test]
     fn a_field_begins_at_the_last_mark() {

@@ -42,7 +42,8 @@ pub use cut::chunk_origin;
 pub use dtype::{DTYPES, Dtype};
 pub use fed::{DeviceMemory, Fed, FedData, VALUE_BYTES};
 pub use flat::{
-    FIELD_MARK, HOOK_PREFIX, RAW_PREFIX, array_path, field_place, flat_path, split_field,
+    CF_MARK, FIELD_MARK, HOOK_PREFIX, RAW_PREFIX, array_path, field_place, flat_path, split_cf,
+    split_field,
 };
 pub use need::{Need, Span};
 pub use packing::Packing;
@@ -54,7 +55,7 @@ pub use small::{Packed, Padding, Small};
 pub use spelling::Spelling;
 pub use time::{TIME_UNITS, Time};
 pub use values::{
-    BEYOND_NAMES, BEYONDS, Beyond, Cast, Pair, ROUNDING_NAMES, ROUNDINGS, Rounding, Scaling,
+    BEYOND_NAMES, BEYONDS, Beyond, Cast, Cf, Pair, ROUNDING_NAMES, ROUNDINGS, Rounding, Scaling,
 };
 
 use self::grid::{AxisGrid, Cell, EdgeRun};
@@ -194,7 +195,7 @@ pub struct ArrayRecord {
     pub fill: [u8; ELEMENT_BYTES_MAX],
     /// Whether its document gives it: in zarr v2 null is none.
     pub is_fill_given: bool,
-    /// The packing that attributes describe; elements come out as they are stored.
+    /// The packing that attributes describe; elements are delivered as they are stored without CF.
     pub packing: Packing,
     /// The array is one file of elements as they are, the first of them at this byte: strides are
     /// those of the file, and a chunk is a part of it that begins at its first element. It has no

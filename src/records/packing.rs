@@ -1,6 +1,6 @@
 //! The packing of an array's elements, which its attributes describe beyond the array's own type.
 //!
-//! Nothing of it changes what comes out of a loader: elements come out as they are stored.
+//! It changes nothing of what a loader delivers, unless a uri asks for the numbers: `#cf=1`.
 
 use crate::base::abi::{PACKING_FILL, PACKING_OFFSET, PACKING_SCALE, PACKING_UNSIGNED};
 
@@ -10,7 +10,7 @@ pub struct Packing {
     /// PACKING_ bits of those that there are.
     pub bits: u32,
     /// The bits among them that give elements another meaning: a scale of 1 and a NaN that marks
-    /// holes do not.
+    /// holes do not. None if they are applied.
     pub changes: u32,
 }
 

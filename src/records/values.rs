@@ -1,4 +1,5 @@
-//! The codecs of zarr-extensions that change values: what `scale_offset` and `cast_value` say.
+//! The changes of values: what `scale_offset` and `cast_value` of zarr-extensions say, and what
+//! attributes of the CF conventions do.
 //!
 //! In: their parameters. Out: what undoing them takes. Invariant: a value here is a word, as loops
 //! have them: integers as two's complement, floats as the f64 that they are.
@@ -29,6 +30,22 @@ pub struct Cast {
     pub first_pair: u16,
     /// How many pairs it has, at most CAST_PAIRS_MAX.
     pub pairs: u16,
+}
+
+/// The decoding of the CF conventions: NaN of what is missing, else `encoded * scale + offset`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Cf {
+    /// To f64, of the type that elements are meant to have: `_Unsigned` may turn it over.
+    pub types: Types,
+    /// Finite, and not 0.
+    pub scale: f64,
+    /// Finite; -0.0 changes nothing.
+    pub offset: f64,
+    /// The place of its first row among those of the array: the least and the largest value that is
+    /// not missing. Each row after it has a value that is, twice.
+    pub first_row: u16,
+    /// How many rows it has.
+    pub rows: u16,
 }
 
 /// How a value is rounded.
@@ -112,10 +129,11 @@ impl ArrayRecord {
         self.runs_used() + self.pairs_used()
     }
 
-    /// Pairs that casts have.
+    /// Rows that casts and CF have.
     pub fn pairs_used(&self) -> u32 {
         let used = self.codecs.iter().map(|codec| match codec {
             Codec::Filter(Filter::Cast(cast)) => u32::from(cast.pairs),
+            Codec::Filter(Filter::Cf(cf)) => u32::from(cf.rows),
             _ => 0,
         });
         used.sum()

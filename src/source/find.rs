@@ -6,7 +6,7 @@
 
 use crate::base::status::{Status, Why};
 use crate::source::look::{Look, Seen};
-use crate::source::{asked, fields, files, levels, nodes, parts};
+use crate::source::{asked, cf, fields, files, levels, nodes, parts};
 
 /// A source: None if the uri names nothing of its kind. The text that it leaves then is that of the
 /// whole look, unless a later source has an answer.
@@ -14,8 +14,9 @@ type Probe = fn(&mut Look<'_>, &mut Why) -> Option<Result<Seen, Status>>;
 
 /// All sources, in their order: a name that has several meanings has the first of them. The mark of
 /// a level is a part of the name of something that exists, so levels come after nodes. That of a
-/// field never is: stores far away may take it for a query.
-const PROBES: [Probe; 8] = [
+/// field never is: stores far away may take it for a query. Nor is that of CF.
+const PROBES: [Probe; 9] = [
+    cf::array,
     levels::mapped,
     asked::array,
     files::file,

@@ -6,7 +6,7 @@ use crate::base::text::Tail;
 use crate::fail;
 use crate::os::store::Store;
 use crate::read::{Document, SHOWN_BYTES, read_document};
-use crate::records::{DocumentKind, split_level_name};
+use crate::records::{DocumentKind, split_cf, split_level_name};
 use crate::source::groups::{GroupPlace, read_group};
 use crate::source::look::{Look, Seen};
 use crate::source::zarr::{
@@ -30,6 +30,10 @@ pub fn is_no_path(store: &Store, uri: &str) -> bool {
 pub fn level(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> {
     let (group, text) = split_selection(look.uri)?;
     why.clear();
+    if split_cf(group).is_some() {
+        let (shown, way) = (Tail(look.uri, SHOWN_BYTES), "write it after #");
+        return Some(Err(fail!(why, Invalid, "{shown}: #cf=1 stands last: {way}{text}")));
+    }
     let selection = Selection::read(text, look.uri, why);
     Some(selection.and_then(|selection| select_in_room(look, group, selection, why)))
 }
@@ -37,9 +41,19 @@ pub fn level(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>>
 /// The array and the place of a level, by the name that it has for boxes with a map.
 pub fn mapped(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> {
     let (group, level) = split_level_name(look.uri)?;
+    Some(level_of(look, group, level, why))
+}
+
+/// The same of a group and a number.
+pub fn level_of<'a>(
+    look: &mut Look<'a>,
+    group: &'a str,
+    level: u32,
+    why: &mut Why,
+) -> Result<Seen, Status> {
     // Texts name the group.
     look.uri = group;
-    Some(select_in_room(look, group, Selection::Level(level), why))
+    select_in_room(look, group, Selection::Level(level), why)
 }
 
 fn select_in_room(

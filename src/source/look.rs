@@ -23,6 +23,8 @@ pub struct Look<'a> {
     pub uri: &'a str,
     /// The field of its structured elements, if one is meant.
     pub field: Option<&'a str>,
+    /// Whether its elements are decoded by the CF conventions.
+    pub is_cf: bool,
     /// Numbered files at most.
     pub files_max: u32,
     /// Bytes of a chunk of a flat file at most.

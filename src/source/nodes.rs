@@ -1,7 +1,7 @@
 //! Arrays and groups of zarr, by their documents.
 //!
-//! Attributes of elements that lie beside the document are never a reason to refuse an array: its
-//! bytes are what they are.
+//! Attributes of elements are never a reason to refuse an array, whose bytes are what they are,
+//! unless its elements are to be decoded by them.
 
 use crate::base::abi::PACKING_UNKNOWN;
 use crate::base::status::{Status, Why};
@@ -12,7 +12,7 @@ use crate::records::{DocumentKind, Packing};
 use crate::source::groups::refuse_group;
 use crate::source::levels::is_no_path;
 use crate::source::look::{Look, Seen};
-use crate::source::zarr::{array_from_document, packing_from_attributes};
+use crate::source::zarr::{array_from_document, packing_from_attributes, read_cf};
 
 /// The array or group whose document lies at the uri.
 pub fn node(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> {
@@ -33,26 +33,37 @@ pub fn node(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> 
         Err(status) => return Some(Err(status)),
         Ok(record) => *look.record = record,
     }
-    Some(Ok(match kind {
-        DocumentKind::Zarr2Array => read_packing(look, why),
-        _ => Seen::Array,
-    }))
+    Some(match kind {
+        DocumentKind::Zarr2Array => read_attributes(look, why),
+        _ if look.is_cf => {
+            let names = (look.uri, kind.file_name());
+            read_cf(names, bytes, look.record, look.edges, why).map(|()| Seen::Array)
+        }
+        _ => Ok(Seen::Array),
+    })
 }
 
 /// Reads the attributes of a zarr v2 array, which lie beside its document; those of v3 are in it.
-/// Attributes that cannot be read leave the reason in `why`.
-fn read_packing(look: &mut Look<'_>, why: &mut Why) -> Seen {
+/// Attributes that cannot be read leave the reason in `why`; they are refused if elements are
+/// decoded by them.
+fn read_attributes(look: &mut Look<'_>, why: &mut Why) -> Result<Seen, Status> {
     let (file_name, shown) = (ATTRIBUTES_FILE_NAME, Tail(look.uri, SHOWN_BYTES));
-    let packing = match read_beside(look.access, look.uri, file_name, look.buffer, why) {
-        Ok(None) if !look.is_large => return Seen::TooLarge,
+    let read = match read_beside(look.access, look.uri, file_name, look.buffer, why) {
+        Ok(None) if !look.is_large => return Ok(Seen::TooLarge),
         Ok(None) => Err(fail!(why, Unsupported, "{shown}/{file_name}: too large")),
-        Ok(Some(bytes)) => {
-            packing_from_attributes(look.buffer.get(..bytes).unwrap_or(&[]), look.record)
-                .map_err(|error| fail!(why, Decode, "{shown}/{file_name}: {error}"))
-        }
-        Err(status) => Err(status),
+        read => read,
     };
+    let attributes = read.map(|bytes| look.buffer.get(..bytes.unwrap_or(0)).unwrap_or(&[]));
+    let packing = attributes.and_then(|attributes| {
+        packing_from_attributes(attributes, look.record)
+            .map_err(|error| fail!(why, Decode, "{shown}/{file_name}: {error}"))
+    });
     let unknown = |_: Status| Packing { bits: PACKING_UNKNOWN, changes: PACKING_UNKNOWN };
     look.record.packing = packing.unwrap_or_else(unknown);
-    Seen::Array
+    if look.is_cf {
+        packing?;
+        let names = (look.uri, file_name);
+        read_cf(names, attributes?, look.record, look.edges, why)?;
+    }
+    Ok(Seen::Array)
 }

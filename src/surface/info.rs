@@ -293,6 +293,7 @@ fn read<'a>(
             asked,
             uri: normal.as_str(),
             field: None,
+            is_cf: false,
             files_max: PARTS_MAX,
             // Chunks of a flat file are as small as whoever reads it wants them.
             chunk_bytes_max: FILE_CHUNK_BYTES,
@@ -311,8 +312,7 @@ fn read<'a>(
             Seen::Array => why.clear(),
             Seen::Parts(count) => join_headers(&mut look, count, why)?,
             Seen::Group(kind) => {
-                let document_bytes = look.document_bytes;
-                let (access, uri) = (store, normal.as_str());
+                let (access, uri, document_bytes) = (store, normal.as_str(), look.document_bytes);
                 return Ok(Some(GroupPlace { access, uri, kind, document_bytes }));
             }
             Seen::Alias => {

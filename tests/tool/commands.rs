@@ -637,6 +637,19 @@ fn inspect_tells_the_attributes_that_elements_are_packed_by() {
     let text = good(&["inspect", &uri]);
     let row = "  packing      scale_factor, _FillValue in its attributes: not applied";
     assert!(text.contains(row), "{text}");
+    let decoded = format!("{uri}#cf=1");
+    let text = good(&["inspect", &decoded]);
+    for row in [
+        "  array        6 x 10 of float64 (little-endian)",
+        "  codecs       cf(uint16) bytes(little)",
+        "  fill value   3.5",
+        "  packing      scale_factor, _FillValue in its attributes: applied\n",
+        "  first key    c/0/0\n",
+    ] {
+        assert!(text.contains(row), "{row}: {text}");
+    }
+    let info: Value = serde_json::from_str(&good(&["inspect", &decoded, "--json"])).unwrap();
+    assert_eq!((&info["dtype"], &info["uri"]), (&json!("f64"), &json!(decoded)));
 }
 
 #[test]

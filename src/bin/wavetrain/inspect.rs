@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use wavetrain::abi::{self, ArrayInfo, PACKING_UNKNOWN};
 use wavetrain::loader::{self, Failure, Node};
-use wavetrain::records::{Dtype, Packing};
+use wavetrain::records::{Dtype, Packing, split_cf};
 
 const HELP: &str = "\
 Describes an array, and whether wavetrain reads it. For a group it lists the nodes in it (the levels
@@ -222,8 +222,9 @@ fn array_bytes(info: &ArrayInfo) -> u64 {
 fn key_sample(uri: &str, info: &ArrayInfo) -> Option<String> {
     let mut parts = vec!["0"; info.rank as usize];
     // The library has read the document: a failure here is for the next call of it to report.
-    let Some(document) = document(&folder(uri)).ok()? else {
-        let document = document_at(&folder(uri).join(".zarray")).ok()??;
+    let folder = folder(split_cf(uri).unwrap_or(uri));
+    let Some(document) = document(&folder).ok()? else {
+        let document = document_at(&folder.join(".zarray")).ok()??;
         parts.resize(parts.len().max(1), "0");
         return Some(parts.join(document["dimension_separator"].as_str().unwrap_or(".")));
     };
@@ -316,17 +317,27 @@ fn info_text(uri: &str, info: &ArrayInfo) -> String {
     );
     row("codecs", report::line(&report::name_text(&info.codecs)));
     row("fill value", fill_text(info));
-    if info.packing == PACKING_UNKNOWN {
-        row("packing", "unknown: its attributes, .zattrs, could not be read".to_owned());
-    } else if info.packing != 0 {
-        let names = packing_names(info).join(", ");
-        row("packing", format!("{names} in its attributes: not applied, elements are as stored"));
+    if let Some(packing) = packing_text(uri, info) {
+        row("packing", packing);
     }
     if let Some(key) = key_sample(uri, info) {
         row("first key", key);
     }
     row("verdict", "accepted".to_owned());
     text
+}
+
+/// The attributes that the elements are packed by, and whether they are applied; None without any.
+fn packing_text(uri: &str, info: &ArrayInfo) -> Option<String> {
+    let names = packing_names(info).join(", ");
+    match info.packing {
+        0 => None,
+        PACKING_UNKNOWN => Some("unknown: its attributes, .zattrs, could not be read".to_owned()),
+        _ if split_cf(uri).is_some() => Some(format!("{names} in its attributes: applied")),
+        _ => Some(format!(
+            "{names} in its attributes: not applied, elements are as stored; URI#cf=1 applies them"
+        )),
+    }
 }
 
 /// The attributes that the elements are packed by.

@@ -6,8 +6,8 @@
 use crate::base::abi::{CODECS_TEXT_BYTES, NAME_BYTES};
 use crate::base::text::Text;
 use crate::records::{
-    ArrayRecord, ByteOrder, Codec, DocumentKind, Dtype, Filter, IN_ORDER, IndexLayout, Number,
-    Small,
+    ArrayRecord, ByteOrder, Cast, Cf, Codec, DocumentKind, Dtype, Filter, IN_ORDER, IndexLayout,
+    Number, Small,
 };
 
 /// The texts of `array_info`.
@@ -18,7 +18,8 @@ pub struct Description {
     /// The codecs in the order of encoding: "bytes(little) zstd crc32c", for shards
     /// "sharding_indexed[bytes(little) zstd](index at end, crc32c)", with one "transpose(1,0)" for
     /// all that stand side by side, and filters in front: "delta bytes(little) shuffle zstd",
-    /// "scale_offset cast_value(int16) bytes(little)", with the type that elements are cast to. For
+    /// "scale_offset cast_value(int16) bytes(little)", with the type that elements are cast to. The
+    /// decoding of the CF conventions stands first, with the type that it is of: "cf(int16)". For
     /// zarr v2 the filters, the compressor, if it has one, and the order of the elements: "delta
     /// zstd order C".
     pub codecs: Text<CODECS_TEXT_BYTES>,
@@ -53,17 +54,16 @@ fn write_zarr3(record: &ArrayRecord, words: &mut Description) {
     });
     let is_named = |codec: &&Codec| codec.row().is_of_elements && is_named(codec);
     for codec in record.codecs.iter().filter(is_named) {
-        codecs.push_str(codec.name());
-        if let Codec::Filter(Filter::Cast(cast)) = codec {
-            write!(codecs, "({})", cast.types.encoded.dtype.zarr3_name());
-        }
-        codecs.push_str(" ");
+        write_codec(codecs, *codec);
     }
     let of_zarr3 = record.codecs.iter().rfind(|codec| codec.row().is_of_elements);
     let of_zarr3 = of_zarr3.filter(|codec| codec.row().is_of_zarr3).and_then(|codec| codec.types());
     let Number { dtype, byte_order } = match of_zarr3 {
         Some(types) => types.encoded,
-        None => Number { dtype: record.dtype, byte_order: record.byte_order },
+        None => match record.codecs.first() {
+            Some(Codec::Filter(Filter::Cf(cf))) => cf.types.encoded,
+            _ => Number { dtype: record.dtype, byte_order: record.byte_order },
+        },
     };
     codecs.push_str(match byte_order {
         _ if packed.is_some_and(|packed| packed.padding.is_some()) => "packbits",
@@ -80,6 +80,15 @@ fn write_zarr3(record: &ArrayRecord, words: &mut Description) {
         codecs.push_str(if *byte_order == ByteOrder::Big { ", big" } else { "" });
         codecs.push_str(if *has_crc { ", crc32c)" } else { ")" });
     }
+}
+
+/// A codec with the type that elements are cast to, or that CF decodes: "cast_value(int16) ".
+fn write_codec(text: &mut Text<CODECS_TEXT_BYTES>, codec: Codec) {
+    text.push_str(codec.name());
+    if let Codec::Filter(Filter::Cast(Cast { types, .. }) | Filter::Cf(Cf { types, .. })) = codec {
+        write!(text, "({})", types.encoded.dtype.zarr3_name());
+    }
+    text.push_str(" ");
 }
 
 /// Whether a document names a codec: the type of the elements stands for the others.
@@ -119,7 +128,7 @@ fn write_zarr2(record: &ArrayRecord, words: &mut Description) {
         (_, dtype) => write!(dtype_name, "{order}{}", dtype.zarr2_name()),
     }
     for codec in record.codecs.iter().filter(is_named) {
-        write!(codecs, "{} ", codec.name());
+        write_codec(codecs, *codec);
     }
     // Both orders are one layout if at most one axis is longer than 1: it is called C.
     let axes = (0..record.axes()).filter(|axis| record.chunk_shape[*axis] > 1);

@@ -171,7 +171,7 @@ fn read_integer(
 }
 
 /// The number as an integer, if it is one that no other number was rounded to.
-fn integer_from_f64(number: f64) -> Option<i128> {
+pub(super) fn integer_from_f64(number: f64) -> Option<i128> {
     // The conversion saturates, and NaN becomes 0: neither comes back equal.
     let whole = number as i64;
     let is_exact = whole as f64 == number && whole.unsigned_abs() < WHOLE_LIMIT;

@@ -7,7 +7,9 @@ use crate::base::limits::URI_BYTES_MAX;
 use crate::base::status::{Status, Why};
 use crate::base::text::{Tail, Text, scheme};
 use crate::fail;
-use crate::records::{ArrayRecord, KeyEncoding, RAW_PREFIX, Spelling, field_place};
+use crate::records::{
+    ArrayRecord, CF_MARK, KeyEncoding, RAW_PREFIX, Spelling, field_place, split_cf,
+};
 
 /// Bytes of a uri that an error text shows.
 const SHOWN_URI_BYTES: usize = 200;
@@ -121,6 +123,7 @@ pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(
         assert!(!out.is_cut());
         return Ok(());
     }
+    let (uri, cf) = split_cf(uri).map_or((uri, ""), |array| (array, CF_MARK));
     // Of a file:// uri alone it is certain that a mark is no part of the path.
     let is_selection = |place: &usize| {
         let keys = ["#level=", "#scale=", "#first="];
@@ -141,6 +144,7 @@ pub fn normalize_uri(uri: &str, out: &mut Text<4096>, why: &mut Why) -> Result<(
     out.clear();
     out.push_str(path.get(..trimmed).unwrap_or(path));
     out.push_str(selection);
+    out.push_str(cf);
     assert!(!out.is_cut());
     Ok(())
 }
@@ -337,6 +341,9 @@ mod tests {
             ("raw:file:/a%20b?dtype=u1&shape=1", "raw:/a b?dtype=u1&shape=1"),
             ("file:///a%23b#level=1", "/a#b#level=1"),
             ("file:///a/#scale=1,2", "/a#scale=1,2"),
+            ("file:///a%20b/#cf=1", "/a b#cf=1"),
+            ("file:///a%20b#level=1#cf=1", "/a b#level=1#cf=1"),
+            ("file:///a/?field=b#cf=1", "/a?field=b#cf=1"),
         ] {
             assert_eq!(normal(uri).as_deref(), Ok(path));
         }

@@ -8,6 +8,7 @@
 //! handed out has checked products: chunk bytes, chunks per file, files and chunks of the array,
 //! and the padded extents all fit their caps.
 
+mod cf;
 mod codecs;
 mod describe;
 mod entry;
@@ -30,6 +31,7 @@ mod values;
 mod zarr2;
 mod zarr3;
 
+pub use cf::read_cf;
 pub use describe::describe;
 pub use entry::{Axes, Detail, Entry, Group, Level, NodeKind, Visit};
 pub use group::{GroupDocuments, group_from_documents, node_kind};

@@ -22,7 +22,7 @@ use crate::records::{
 };
 
 /// The byte order of this machine.
-const NATIVE: ByteOrder =
+pub(super) const NATIVE: ByteOrder =
     if cfg!(target_endian = "big") { ByteOrder::Big } else { ByteOrder::Little };
 
 /// The codec that an item of the list of codecs is. `given` is the type of the elements that it was
@@ -52,7 +52,7 @@ fn is_number(dtype: Dtype) -> bool {
     !matches!(dtype, Dtype::Bool | Dtype::Bf16 | Dtype::C64 | Dtype::C128 | Dtype::Raw)
 }
 
-fn is_float(dtype: Dtype) -> bool {
+pub(super) fn is_float(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::F16 | Dtype::F32 | Dtype::F64)
 }
 
