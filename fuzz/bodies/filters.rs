@@ -458,7 +458,11 @@ fn converted(filter: Filter, source: &[u8]) -> Result<Vec<u8>, No> {
         Filter::ScaleOffset(types, scaling) => (types, scaled(types, scaling, source)?),
         Filter::Cast(cast) => (cast.types, cast_values(&cast, source)?),
         Filter::Cf(_) => unreachable!("only attributes make it"),
-        Filter::Shuffle(_) | Filter::PackBits | Filter::Packed(_) | Filter::Member(_) => {
+        Filter::Shuffle(_)
+        | Filter::PackBits
+        | Filter::Packed(_)
+        | Filter::Member(_)
+        | Filter::Shard(_) => {
             unreachable!("without types")
         }
     };
@@ -726,7 +730,11 @@ fn decoded_number(filter: Filter) -> Option<Number> {
         }
         Filter::ScaleOffset(types, _) | Filter::Cast(Cast { types, .. }) => Some(types.decoded),
         Filter::Cf(cf) => Some(cf.types.decoded),
-        Filter::Shuffle(_) | Filter::PackBits | Filter::Packed(_) | Filter::Member(_) => None,
+        Filter::Shuffle(_)
+        | Filter::PackBits
+        | Filter::Packed(_)
+        | Filter::Member(_)
+        | Filter::Shard(_) => None,
     }
 }
 

@@ -7,7 +7,7 @@
 //! bit 6: one behind it), one byte of cells per axis, eight bytes of shard size (little endian),
 //! then entries: of the shard, and where there is one, of the last inner shard that they gave.
 
-use wavetrain::base::limits::INDEX_ENTRY_BYTES;
+use wavetrain::base::limits::{INDEX_ENTRY_BYTES, SHARDS_MAX};
 use wavetrain::read::shard_index::{
     Entry, EntryBytes, IndexPlace, Shard, entry_count, entry_numbers, page_of_entry, parse_entry,
 };
@@ -76,7 +76,7 @@ fn record(flags: u8, edge: u64) -> ArrayRecord {
         at_start: flags & 1 != 0,
         has_crc: flags & 2 == 0,
         byte_order: if flags & 4 == 0 { ByteOrder::Little } else { ByteOrder::Big },
-    }; 2];
+    }; SHARDS_MAX];
     let mut is_turned = flags & 32 != 0;
     for order in &mut record.axis_order {
         order[..2].copy_from_slice(if is_turned { &[1, 0] } else { &[0, 1] });

@@ -11,7 +11,7 @@ use super::structs::{check_layout, is_member};
 use serde_json::Value;
 use wavetrain::base::limits::{
     CHUNK_BYTES_MAX, EDGE_RUNS_MAX, ELEMENT_BYTES_MAX, PATH_BYTES_MAX, RANK_MAX, SHARD_CHUNKS_MAX,
-    SHARD_LEVELS_MAX,
+    SHARD_LEVELS_MAX, SHARDS_MAX,
 };
 use wavetrain::base::text::Text;
 use wavetrain::read::shard_index::entry_count;
@@ -76,7 +76,8 @@ fn check_record(record: &ArrayRecord, table: &[EdgeRun]) {
     assert!(record.dtype != Dtype::Bool || record.fill[0] <= 1);
 
     let levels = record.shard_levels as usize;
-    assert!(levels <= SHARD_LEVELS_MAX);
+    assert!(levels <= SHARD_LEVELS_MAX && record.shard_count() <= SHARDS_MAX);
+    assert!(record.working_bytes() <= CHUNK_BYTES_MAX);
     for order in &record.axis_order {
         let mut sorted = *order;
         sorted.sort_unstable();
@@ -117,7 +118,29 @@ fn check_record(record: &ArrayRecord, table: &[EdgeRun]) {
         write_file_key(record, &last[..axes], &mut key);
         check_key(record, &last[..axes], key.as_str());
     }
-    assert!(record.codecs.iter().filter(|codec| codec.is_compressor()).count() <= 1);
+    // Each shard begins a list of codecs of its own.
+    for part in record.codecs.split(|codec| codec.shard().is_some()) {
+        assert!(part.iter().filter(|codec| codec.is_compressor()).count() <= 1);
+    }
+    check_whole_shards(record);
+}
+
+/// Cells divide the shards that are decoded whole, and each shard has its own number.
+fn check_whole_shards(record: &ArrayRecord) {
+    let mut number = record.shard_count();
+    for (place, codec) in record.codecs.iter().enumerate() {
+        let Some(found) = codec.shard() else { continue };
+        number -= 1;
+        assert_eq!(found, number);
+        let (whole, cell) = (record.unit_shape(place + 1), record.unit_shape(place));
+        assert!((0..record.axes()).all(|axis| whole[axis] % cell[axis] == 0));
+        let cells = record.cell_counts(place)[..record.axes()].iter().product::<u64>();
+        assert!(cells <= SHARD_CHUNKS_MAX);
+        assert!(record.sizes(place + 1).encoded_max >= record.index[found].bytes(cells));
+        let after = record.codecs.get(place + 1);
+        assert!(after.is_none_or(|codec| !codec.is_filter() || codec.shard().is_some()));
+    }
+    assert_eq!(number, record.shard_levels as usize);
 }
 
 /// Chunks that are cut: each part lies in one stored chunk and has its number, and nothing else of
@@ -210,19 +233,23 @@ fn check_against_document(record: &ArrayRecord, table: &[EdgeRun], value: &Value
 
     let mut chain = &value["codecs"];
     let mut order: Vec<usize> = (0..axes).collect();
-    let levels = record.shard_levels as usize;
+    let levels = record.shard_count();
+    let mut after = Vec::new();
     for level in 0..levels {
         let front = turn(chain, &mut order);
         assert!(
-            record.axis_order[level][..axes]
+            record.order_at(level)[..axes]
                 .iter()
                 .map(|axis| usize::from(*axis))
                 .eq(order.iter().copied())
         );
         let shard = &chain[front]["configuration"];
-        assert_eq!(chain.as_array().map(Vec::len), Some(front + 1));
-        let cell = if level + 1 == levels { &record.chunk_shape } else { &record.shard_shape[1] };
-        let edges: Vec<u64> = order.iter().map(|axis| cell[*axis]).collect();
+        let of_list = chain.as_array().expect("a list");
+        after.splice(0..0, of_list[front + 1..].iter().map(name_of));
+        if level >= record.shard_levels as usize {
+            after.insert(0, "sharding_indexed");
+        }
+        let edges: Vec<u64> = order.iter().map(|axis| cell_of(record, level)[*axis]).collect();
         check_edges(record, &shard["chunk_shape"], &edges);
         assert_eq!(shard["index_location"] == "start", record.index[level].at_start);
         let index_count = shard["index_codecs"].as_array().map(Vec::len);
@@ -231,7 +258,7 @@ fn check_against_document(record: &ArrayRecord, table: &[EdgeRun], value: &Value
     }
     turn(chain, &mut order);
     assert!(
-        record.axis_order[levels][..axes]
+        record.order_at(levels)[..axes]
             .iter()
             .map(|axis| usize::from(*axis))
             .eq(order.iter().copied())
@@ -240,13 +267,13 @@ fn check_against_document(record: &ArrayRecord, table: &[EdgeRun], value: &Value
         .as_array()
         .into_iter()
         .flatten()
-        .filter_map(|codec| if codec.is_string() { codec } else { &codec["name"] }.as_str())
-        .map(|name| name.strip_prefix("numcodecs.").unwrap_or(name))
-        .filter(|name| *name != "transpose" && !is_sometimes_nothing(name))
+        .map(name_of)
+        .filter(|name| !["transpose", "reshape"].contains(name) && !is_sometimes_nothing(name))
+        .chain(after)
         .collect();
     let mut expected: Vec<&str> = record.codecs.iter().map(|codec| codec.name()).collect();
     expected.retain(|name| !is_sometimes_nothing(name));
-    let filters = ["delta", "fixedscaleoffset", "packbits"];
+    let filters = ["delta", "fixedscaleoffset", "packbits", "scale_offset", "cast_value"];
     let behind = expected.iter().position(|name| !filters.contains(name)).unwrap_or(expected.len());
     expected.insert(behind, "bytes");
     assert_eq!(names, expected, "{chain} became {:?}", record.codecs);
@@ -270,7 +297,24 @@ fn check_against_document(record: &ArrayRecord, table: &[EdgeRun], value: &Value
             Err(status) => panic!("respelled it is {status}: {why}"),
         }
     }
-    assert!(!describe(record).codecs.is_cut());
+    assert!(record.shard_count() > SHARD_LEVELS_MAX || !describe(record).codecs.is_cut());
+}
+
+/// The name of a codec, without a prefix.
+fn name_of(codec: &Value) -> &str {
+    let name = if codec.is_string() { codec } else { &codec["name"] };
+    let name = name.as_str().expect("a name");
+    name.strip_prefix("numcodecs.").unwrap_or(name)
+}
+
+/// Extents of what an entry of the index of a shard stands for.
+fn cell_of(record: &ArrayRecord, level: usize) -> &[u64; RANK_MAX] {
+    let levels = record.shard_levels as usize;
+    match level + 1 {
+        _ if level >= levels => &record.shard_shape[level],
+        inner if inner < levels => &record.shard_shape[inner],
+        _ => &record.chunk_shape,
+    }
 }
 
 /// A whole number; serde_json reads -0 as a float.
@@ -435,7 +479,7 @@ const FILLS: [&str; 24] = [
     "null",
 ];
 
-const BYTES: [&str; 10] = [
+const BYTES: [&str; 15] = [
     "{\"name\": \"bytes\", \"configuration\": {\"endian\": \"little\"}}",
     "{\"name\": \"bytes\", \"configuration\": {\"endian\": \"big\"}}",
     "\"bytes\"",
@@ -451,6 +495,19 @@ const BYTES: [&str; 10] = [
     "{\"name\": \"numcodecs.bitround\", \"configuration\": {\"keepbits\": 3}}, {\"name\": \
      \"numcodecs.quantize\", \"configuration\": {\"digits\": 1}}, \"bytes\"",
     "\"numcodecs.packbits\", \"bytes\"",
+    "{\"name\": \"scale_offset\", \"configuration\": {\"scale\": 3, \"offset\": 7}}, {\"name\": \
+     \"bytes\", \"configuration\": {\"endian\": \"little\"}}",
+    "\"scale_offset\", {\"name\": \"cast_value\", \"configuration\": {\"data_type\": \"uint8\"}}, \
+     \"bytes\"",
+    "{\"name\": \"cast_value\", \"configuration\": {\"data_type\": \"float64\", \"rounding\": \
+     \"towards-zero\", \"out_of_range\": \"clamp\", \"scalar_map\": {\"decode\": [[\"NaN\", 1], \
+     [2.5, 0]], \"encode\": [[1, \"NaN\"]]}}}, {\"name\": \"bytes\", \"configuration\": \
+     {\"endian\": \"big\"}}",
+    "{\"name\": \"cast_value\", \"configuration\": {\"data_type\": \"int16\", \"out_of_range\": \
+     \"wrap\"}}, {\"name\": \"scale_offset\", \"configuration\": {\"scale\": -1}}, {\"name\": \
+     \"bytes\", \"configuration\": {\"endian\": \"little\"}}",
+    "{\"name\": \"reshape\", \"configuration\": {\"shape\": [[0], -1]}}, {\"name\": \"bytes\", \
+     \"configuration\": {\"endian\": \"little\"}}",
 ];
 
 /// What stands in front of the codec that makes bytes.
@@ -481,6 +538,19 @@ const BYTE_CODECS: [&str; 13] = [
     ", {\"name\": \"numcodecs.crc32\", \"configuration\": {\"location\": \"end\"}}",
     ", {\"name\": \"numcodecs.crc32c\", \"configuration\": {\"location\": \"start\"}}",
     ", \"numcodecs.fletcher32\"",
+];
+
+/// Codecs after a shard.
+const AFTER: [&str; 9] = [
+    "",
+    "",
+    "",
+    ", \"zstd\"",
+    ", \"crc32c\"",
+    ", \"crc32c\", \"gzip\", \"numcodecs.adler32\"",
+    ", {\"name\": \"numcodecs.shuffle\", \"configuration\": {\"elementsize\": 2}}",
+    ", \"bytes\"",
+    ", \"zstd\", \"zstd\"",
 ];
 
 const LOCATIONS: [&str; 4] = [
@@ -530,7 +600,7 @@ fn chain(choices: &mut Choices<'_>) -> String {
 fn sharding(chunk: &str, codecs: &str, index: &str, location: &str) -> String {
     format!(
         "{{\"name\": \"sharding_indexed\", \"configuration\": {{\"chunk_shape\": {chunk}, \
-         \"codecs\": [{codecs}], \"index_codecs\": [{index}]{location}}}}}"
+         \"codecs\": [{codecs}], \"index_codecs\": [{index}]{location}}}}}@"
     )
 }
 
@@ -581,6 +651,10 @@ fn spliced(data: &[u8]) -> Vec<u8> {
         choices.one_of(&FILLS),
         choices.one_of(&EXTRAS),
     );
+    // What follows a shard is chosen after all else.
+    let mut parts = document.split('@');
+    let mut document = parts.next().unwrap_or("").to_string();
+    parts.for_each(|part| document += &[choices.one_of(&AFTER), part].concat());
     let mut bytes = document.into_bytes();
     for patch in choices.rest().chunks_exact(3) {
         let place = u16::from_le_bytes([patch[0], patch[1]]) as usize % bytes.len();

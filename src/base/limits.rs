@@ -1,5 +1,6 @@
 //! Every hard cap of the library, each with its reason. Relations between them are checked here.
 
+use crate::base::math::align_up;
 use static_assertions::const_assert;
 
 /// Largest rank of an array, a box or a sample shape. Real data stops at 7 (TPCZYX and a spare).
@@ -76,8 +77,12 @@ pub const CAST_PAIRS_MAX: usize = 64;
 /// Most bytes of an element that a filter makes of one byte: f64 of booleans.
 pub const FILTER_GROWTH_MAX: u64 = 8;
 
-/// Most shard levels: a shard inside a shard. More is refused by name.
+/// Most shard levels of which chunks are read by themselves: a shard inside a shard. Those inside
+/// of them are chunks, which are decoded whole.
 pub const SHARD_LEVELS_MAX: usize = 2;
+
+/// Most shards inside each other, those that are decoded whole included. More is refused by name.
+pub const SHARDS_MAX: usize = 4;
 
 /// Most runs of equal edges over all axes of a rectilinear grid: a daily axis in monthly chunks has
 /// ten a year, so this is a century.
@@ -172,7 +177,18 @@ pub const fn compressed_bytes_max(chunk_bytes: u64) -> u64 {
     chunk_bytes + chunk_bytes / 64 + (64 << 10)
 }
 
+/// Bytes of memory that a chunk of up to `chunk_bytes` is decoded into: the chunk, with the
+/// checksums that a compressor may have wrapped in, to the end of a cache line.
+pub const fn target_bytes(chunk_bytes: u64) -> u64 {
+    align_up(chunk_bytes + (4 * CODECS_MAX) as u64, SCRATCH_ALIGN)
+}
+
+/// Alignment of the memory that chunks are decoded in: a cache line.
+pub const SCRATCH_ALIGN: u64 = 64;
+
 const_assert!(INDEX_PAGE_ENTRIES * INDEX_ENTRY_BYTES == 4096);
+// A stored chunk that is cut has its extents after those of the levels.
+const_assert!(SHARD_LEVELS_MAX < SHARDS_MAX);
 const_assert!(SHARD_CHUNKS_MAX < u64::MAX / INDEX_ENTRY_BYTES as u64);
 const_assert!(METADATA_SMALL_BYTES < METADATA_BYTES_MAX);
 const_assert!(CODECS_MAX * CAST_PAIRS_MAX < EDGE_RUNS_MAX);

@@ -213,6 +213,11 @@ pub fn blocksize_unchecked(bytes: &[u8]) -> u64 {
     if bytes.len() < HEADER_BYTES { 0 } else { u64::from(u32_at(bytes, 8)) }
 }
 
+/// The decoded bytes that a chunk claims in its header; 0 if it has none.
+pub(super) fn bytes_unchecked(bytes: &[u8]) -> u64 {
+    if bytes.len() < HEADER_BYTES { 0 } else { u64::from(u32_at(bytes, 4)) }
+}
+
 /// Decodes the blocks of the chunk `bytes` that hold the bytes `span`. `target` is as long as the
 /// whole chunk must be; `scratch` at least as long as a block or the target. More streams in the
 /// whole chunk than `max_substreams` (0: no limit) are DECODE.

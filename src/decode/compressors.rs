@@ -8,6 +8,7 @@ use super::chunk::{Compressed, Filtered, expect_bytes};
 use super::decoder::Decoder;
 use super::stream_place::{Sink, Unfit, Walkable, Walked};
 use super::{blosc, gzip, lz4, zstd};
+use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::records::{ChunkBytes, Codec};
 
@@ -63,4 +64,31 @@ pub(super) fn decompress<'a>(
     let count = decode(decoder, chunk.bytes, target, why)?;
     expect_bytes(format_args!("{} data", codec.name()), count, target.len(), why)?;
     Ok(Filtered::plain(ChunkBytes { bytes: target, first: 0 }))
+}
+
+/// Undoes a compressor of a shard, whose bytes are as many as it says, but no more than the target
+/// has.
+pub(super) fn decompress_up_to<'a>(
+    decoder: &mut Decoder,
+    codec: Codec,
+    mut chunk: Compressed<'a>,
+    why: &mut Why,
+) -> Result<&'a [u8], Status> {
+    let declared = match codec {
+        Codec::Lz4 => Some(lz4::bytes_unchecked(chunk.bytes)),
+        _ if codec.is_blosc() => Some(blosc::bytes_unchecked(chunk.bytes)),
+        _ => None,
+    };
+    if let Some(bytes) = declared {
+        let bytes = bytes.min(chunk.want.span.limit);
+        chunk.want.span.limit = bytes;
+        chunk.scratch.target = &mut chunk.scratch.target[..index(bytes)];
+        return Ok(decompress(decoder, codec, chunk, why)?.chunk.bytes);
+    }
+    let target = chunk.scratch.target;
+    let count = match row(codec) {
+        Some((Decode::Whole(decode), _)) => decode(decoder, chunk.bytes, target, why)?,
+        _ => decoder.zstd.decompress(chunk.bytes, target, why)?,
+    };
+    Ok(&target[..count])
 }

@@ -11,8 +11,9 @@
 //! into the target.
 
 use super::chunk::{Compressed, SUM_BYTES, Scratch, Want, expect_sum};
-use super::compressors::decompress;
+use super::compressors::{decompress, decompress_up_to};
 use super::decoder::Decoder;
+use super::shards::unshard;
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::base::text::Float;
@@ -50,6 +51,13 @@ struct Halves<'a> {
     back: &'a mut [u8],
 }
 
+/// A record whose chunks are decoded, and what that takes for all of them.
+pub(super) struct Work<'w> {
+    pub decoder: &'w mut Decoder,
+    pub record: &'w ArrayRecord,
+    pub max_substreams: u32,
+}
+
 /// Decodes the whole chunk `encoded` of `record`. The output of a codec other than a checksum ends
 /// up at the start of the target.
 pub(super) fn decode<'a>(
@@ -60,15 +68,36 @@ pub(super) fn decode<'a>(
     scratch: Scratch<'a>,
     why: &mut Why,
 ) -> Result<ChunkBytes<'a>, Status> {
+    let mut work = Work { decoder, record, max_substreams };
+    let bytes = decode_unit(&mut work, record.codecs.len(), encoded, scratch, why)?;
+    assert!(bytes.len() as u64 == record.chunk_bytes);
+    Ok(ChunkBytes { bytes, first: 0 })
+}
+
+/// Undoes the first `count` codecs of the chain: those of a chunk, or of a cell of the shard that
+/// follows them. It calls itself for the cells of a shard, as deep as the record has shards.
+pub(super) fn decode_unit<'a>(
+    work: &mut Work<'_>,
+    count: usize,
+    encoded: &'a [u8],
+    scratch: Scratch<'a>,
+    why: &mut Why,
+) -> Result<&'a [u8], Status> {
+    let record = work.record;
+    let first = record.shard_before(count).unwrap_or(0);
     let Scratch { target, block } = scratch;
     // Every filter turns the halves over: the last one leaves the chunk in the target.
-    let is_odd = record.codecs.iter().filter(|codec| codec.is_filter()).count() % 2 == 1;
+    let codecs = &record.codecs[first..count];
+    let is_odd = codecs.iter().filter(|codec| codec.is_filter()).count() % 2 == 1;
     let (front, back) = if is_odd { (block, target) } else { (target, block) };
     let mut halves = Halves { front, back };
     let mut place = Place::Encoded(encoded);
-    for (position, codec) in record.codecs.iter().enumerate().rev() {
+    for (position, codec) in (first..count).zip(codecs).rev() {
         let expected = record.encoded_bytes(position);
         place = match codec {
+            Codec::Filter(Filter::Shard(_)) => {
+                whole_shard(work, position, place, &mut halves, why)?
+            }
             Codec::Filter(filter) => {
                 let sizes = (expected, record.encoded_bytes(position + 1));
                 undo((*codec, *filter, pairs_of(record, *filter)), sizes, place, &mut halves, why)?
@@ -77,15 +106,15 @@ pub(super) fn decode<'a>(
             _ => {
                 // Metadata allow no filter after a compressor, but their check looks only at the
                 // largest chunk of a rectilinear grid.
-                let (Some(expected), Place::Encoded(source)) = (expected, place) else {
+                let is_shard = record.shard_before(position).is_some();
+                let (true, Place::Encoded(source)) = (expected.is_some() || is_shard, place) else {
                     broken!(why, "chunk is not whole elements of its filters");
                 };
-                let (expected, most) = (index(expected), max_substreams);
-                decompressed(decoder, *codec, most, source, expected, &mut halves, why)?
+                decompressed(work, position, source, &mut halves, why)?
             }
         };
     }
-    let bytes = match place {
+    Ok(match place {
         Place::Encoded(bytes) => bytes,
         Place::Front(Range { start: 0, end }) => &halves.front[..end],
         Place::Front(range) => {
@@ -94,34 +123,59 @@ pub(super) fn decode<'a>(
             halves.front.copy_within(range, 0);
             &halves.front[..bytes]
         }
-    };
-    assert!(bytes.len() as u64 == record.chunk_bytes);
-    Ok(ChunkBytes { bytes, first: 0 })
+    })
 }
 
-/// Decompresses all `expected` bytes of `source` into the front; bytes that blosc only copied are
-/// not moved.
-fn decompressed<'a>(
-    decoder: &mut Decoder,
-    codec: Codec,
-    max_substreams: u32,
-    source: &'a [u8],
-    expected: usize,
+/// Decodes the cells of the shard at a place of the chain from the place of its bytes into the
+/// back, which is the front then. Their scratch is what the shard leaves of the front.
+fn whole_shard<'a>(
+    work: &mut Work<'_>,
+    position: usize,
+    place: Place<'_>,
     halves: &mut Halves<'_>,
     why: &mut Why,
 ) -> Result<Place<'a>, Status> {
-    let (target, block) = (&mut halves.front[..expected], &mut *halves.back);
+    let [room, _] = work.record.shard_scratch(position);
+    let (shard, scratch) = halves.front.split_at_mut(index(room));
+    let bytes = match place {
+        Place::Encoded(bytes) => bytes,
+        Place::Front(range) => &shard[range],
+    };
+    let elements = index(work.record.unit_bytes(position + 1));
+    unshard(work, position, (bytes, scratch), &mut halves.back[..elements], why)?;
+    core::mem::swap(&mut halves.front, &mut halves.back);
+    Ok(Place::Front(0..elements))
+}
+
+/// Undoes the compressor at a place of the chain from `source` into the front: all bytes of the
+/// chunk, or as many as a shard has. Bytes that blosc only copied are not moved.
+fn decompressed<'a>(
+    work: &mut Work<'_>,
+    position: usize,
+    source: &'a [u8],
+    halves: &mut Halves<'_>,
+    why: &mut Why,
+) -> Result<Place<'a>, Status> {
+    let (record, codec) = (work.record, work.record.codecs[position]);
+    let exact = record.encoded_bytes(position);
+    let most = index(exact.unwrap_or_else(|| record.sizes(position).encoded_max));
+    let (target, rest) = halves.front.split_at_mut(most);
+    // The back is as long as the elements of a shard, which may be less than a block of it.
+    let block = if exact.is_some() { &mut *halves.back } else { rest };
     let start = target.as_ptr();
-    let want = Want { span: Span { first: 0, limit: expected as u64 }, keeps_filter: false };
+    let want = Want { span: Span { first: 0, limit: most as u64 }, keeps_filter: false };
     let scratch = Scratch { target, block };
-    let chunk = Compressed { bytes: source, want, max_substreams, scratch };
-    let bytes = decompress(decoder, codec, chunk, why)?.chunk.bytes;
-    assert!(bytes.len() == expected);
+    let chunk = Compressed { bytes: source, want, max_substreams: work.max_substreams, scratch };
+    let bytes = match exact {
+        Some(_) => decompress(work.decoder, codec, chunk, why)?.chunk.bytes,
+        None => decompress_up_to(work.decoder, codec, chunk, why)?,
+    };
+    assert!(bytes.len() == most || exact.is_none());
     if bytes.as_ptr() == start {
-        return Ok(Place::Front(0..expected));
+        return Ok(Place::Front(0..bytes.len()));
     }
     let first = bytes.as_ptr().addr() - source.as_ptr().addr();
-    Ok(Place::Encoded(&source[first..][..expected]))
+    Ok(Place::Encoded(&source[first..][..bytes.len()]))
 }
 
 /// Undoes a filter from the place of the bytes into the back, which is the front then. `sizes` are
@@ -229,6 +283,7 @@ fn undo_into(
             take_member(member, source, target);
             Ok(())
         }
+        Filter::Shard(_) => unreachable!("its cells are decoded elsewhere"),
     };
     outcome.map_err(Fault::Misfit)
 }

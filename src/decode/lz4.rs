@@ -26,6 +26,11 @@ pub fn decode(source: &[u8], target: &mut [u8], why: &mut Why) -> Result<usize, 
     block(&source[body], target, why)
 }
 
+/// The decoded bytes that numcodecs' header claims; 0 without one.
+pub(super) fn bytes_unchecked(source: &[u8]) -> u64 {
+    source.first_chunk().map_or(0, |size| u32::from_le_bytes(*size).into())
+}
+
 /// Tells the sink of the one block of a chunk of numcodecs' lz4.
 pub(super) fn walk(chunk: &Walkable<'_>, sink: &mut dyn Sink) -> Result<Walked, Unfit> {
     let source = body(chunk.bytes, chunk.chunk_bytes, &mut Why::new());

@@ -21,36 +21,31 @@ mod filters;
 pub mod gzip;
 pub mod inflate;
 pub mod lz4;
+mod shards;
 pub mod stream_place;
 pub mod streams;
 pub mod zstd;
 pub mod zstd_blocks;
 
-use crate::base::limits::CODECS_MAX;
-use crate::base::math::{align_up, index};
+use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::fail;
 use crate::records::{ArrayRecord, ChunkBytes, Codec, Span};
-use chunk::{Compressed, SUM_BYTES};
+use chunk::Compressed;
 use compressors::decompress;
 
+pub use crate::base::limits::target_bytes;
 #[cfg(feature = "internals")]
 pub use crate::loops::unshuffle;
 pub use chunk::{BlockFilter, Filtered, Scratch, Want};
 pub use decoder::Decoder;
 
-/// Alignment of the two halves of the scratch: a cache line.
-const SCRATCH_ALIGN: u64 = 64;
-
-/// Bytes of the target that [`decode_chunk`] takes for chunks of up to `chunk_bytes`: the decoded
-/// chunk with the checksums that a compressor may have wrapped in.
-pub fn target_bytes(chunk_bytes: u64) -> u64 {
-    align_up(chunk_bytes + (SUM_BYTES * CODECS_MAX) as u64, SCRATCH_ALIGN)
-}
-
 /// Bytes of the target that a chunk of `record` takes in the cache: the chunk, as filters leave it
 /// at its largest, and the checksum that it was compressed with.
 pub fn kept_bytes(record: &ArrayRecord) -> u64 {
+    if record.is_whole_shard() {
+        return record.chunk_bytes;
+    }
     let before = record.codecs.iter().position(|codec| codec.is_compressor());
     before.and_then(|count| record.encoded_bytes(count)).unwrap_or(0).max(record.working_bytes())
 }
@@ -58,7 +53,12 @@ pub fn kept_bytes(record: &ArrayRecord) -> u64 {
 /// Bytes of the target that a chunk of `record` takes: none if it is used as it was read.
 pub fn target_need(record: &ArrayRecord) -> u64 {
     let is_in_place = record.codecs.iter().all(|codec| codec.is_sum());
-    if is_in_place { 0 } else { target_bytes(record.working_bytes()) }
+    match is_in_place {
+        true => 0,
+        // Its cells are decoded in the block.
+        false if record.is_whole_shard() => target_bytes(record.chunk_bytes),
+        false => target_bytes(record.working_bytes()),
+    }
 }
 
 /// Bytes of block scratch that the chunk `encoded` of `record` takes, by what it says itself,
@@ -121,7 +121,7 @@ pub fn decode_filtered<'a>(
         return Ok(Filtered::plain(ChunkBytes { bytes: encoded, first: need.first }));
     }
     let compressors = record.codecs.iter().filter(|codec| codec.is_compressor()).count();
-    if compressors > 1 {
+    if compressors > 1 && !record.is_whole_shard() {
         return Err(fail!(why, Unsupported, "a chain of {compressors} compressors"));
     }
     if filters::is_here(record) {
@@ -164,5 +164,7 @@ mod chain_tests;
 mod codec_tests;
 #[cfg(test)]
 mod margin_tests;
+#[cfg(test)]
+mod shard_tests;
 #[cfg(test)]
 mod zstd_tests;

@@ -13,9 +13,9 @@ use crate::os::FileStat;
 use crate::os::store::{Fault, NO_FD, Opened, Path, Store};
 use crate::read::Lease;
 use crate::read::pages::PAGE_BYTES;
-use crate::read::shard_index::{CRC_BYTES, IndexPlace, Shard};
+use crate::read::shard_index::{IndexPlace, Shard};
 use crate::read::{PageCheck, SUM_BYTES};
-use crate::records::ArrayRecord;
+use crate::records::{ArrayRecord, INDEX_CRC_BYTES};
 
 /// What a visit found.
 pub struct Located {
@@ -171,8 +171,8 @@ impl Visit<'_> {
             self.keep(at, bytes);
             at += piece as u64;
         }
-        let mut stored = [0; CRC_BYTES as usize];
-        stored.copy_from_slice(self.piece(entry_bytes, CRC_BYTES as usize, buffer, why)?);
+        let mut stored = [0; INDEX_CRC_BYTES as usize];
+        stored.copy_from_slice(self.piece(entry_bytes, INDEX_CRC_BYTES as usize, buffer, why)?);
         let stored = u32::from_le_bytes(stored);
         if stored != whole {
             return Err(fail!(

@@ -11,18 +11,12 @@ use crate::base::limits::{
 use crate::base::math::{coordinates_from_linear, linear_from_coordinates, product};
 use crate::base::status::{Status, Why};
 use crate::fail;
-use crate::records::{ArrayRecord, ByteOrder, IN_ORDER};
+use crate::records::{ArrayRecord, IN_ORDER, Span, cell_place};
 use core::fmt;
-
-/// Bytes of the CRC-32C behind the entries.
-pub const CRC_BYTES: u64 = 4;
 
 /// Bytes of a whole page of entries.
 #[cfg(feature = "internals")]
 const PAGE_BYTES: u64 = (INDEX_PAGE_ENTRIES * INDEX_ENTRY_BYTES) as u64;
-
-/// Both words of an entry whose chunk was never written.
-const MISSING: u64 = u64::MAX;
 
 /// A file that is a shard, or a shard in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,7 +97,7 @@ impl IndexPlace {
             return Err(fail!(why, Unsupported, "a shard of more than {SHARD_CHUNKS_MAX} chunks"));
         };
         let entry_bytes = count * INDEX_ENTRY_BYTES as u64;
-        let total_bytes = entry_bytes + if layout.has_crc { CRC_BYTES } else { 0 };
+        let total_bytes = layout.bytes(count);
         let Some(behind) = shard.bytes.checked_sub(total_bytes) else {
             let Shard { inner, offset, bytes } = *shard;
             return Err(match inner {
@@ -129,8 +123,7 @@ impl IndexPlace {
         let layout = &record.index[0];
         let is_there = record.shard_levels > 0 && !layout.at_start;
         let count = if is_there { entry_count(record, 0)? } else { return None };
-        let entry_bytes = count.checked_mul(INDEX_ENTRY_BYTES as u64)?;
-        entry_bytes.checked_add(if layout.has_crc { CRC_BYTES } else { 0 })
+        Some(layout.bytes(count))
     }
 
     /// Number of entries.
@@ -243,7 +236,7 @@ impl EntryBytes {
         // gaps, which nobody writes into inner shards, so twice that.
         let chunk = exact.unwrap_or(record.encoded_bytes_max());
         let count = entry_count(record, level + 1).unwrap_or(u64::MAX);
-        let index = count.saturating_mul(INDEX_ENTRY_BYTES as u64).saturating_add(CRC_BYTES);
+        let index = record.index[level as usize + 1].bytes(count);
         EntryBytes::AtMost(count.saturating_mul(chunk).saturating_mul(2).saturating_add(index))
     }
 }
@@ -257,43 +250,15 @@ pub fn parse_entry(
     place: &IndexPlace,
     why: &mut Why,
 ) -> Result<Entry, Status> {
-    let (offset, bytes) = words(raw, record.index[shard.level() as usize].byte_order);
-    let (name, shard_bytes) = (shard.index_name(), shard.bytes);
-    match (offset == MISSING, bytes == MISSING) {
-        (true, true) => return Ok(Entry::Missing),
-        (false, false) => {}
-        _ => {
-            return Err(fail!(
-                why,
-                Decode,
-                "{name} entry is half empty: offset {offset}, {bytes} bytes"
-            ));
-        }
-    }
-    let Some(limit) = offset.checked_add(bytes).filter(|limit| *limit <= shard_bytes) else {
-        return Err(fail!(
-            why,
-            Decode,
-            "{name} entry (offset {offset}, {bytes} bytes) lies beyond its shard of {shard_bytes} \
-             bytes"
-        ));
-    };
-    if bytes == 0 {
-        return Err(fail!(why, Decode, "{name} entry at offset {offset} has 0 bytes"));
-    }
+    let byte_order = record.index[shard.level() as usize].byte_order;
     // The words count from the start of the shard, the place of the index from that of the file.
-    let index_offset = place.offset - shard.offset;
-    if offset < index_offset + place.total_bytes && index_offset < limit {
-        return Err(fail!(
-            why,
-            Decode,
-            "{name} entry (offset {offset}, {bytes} bytes) lies in the index itself, {} bytes at \
-             {index_offset}",
-            place.total_bytes
-        ));
-    }
-    check_bytes(bytes, record, shard, why)?;
-    Ok(Entry::Range { offset: shard.offset + offset, bytes })
+    let first = place.offset - shard.offset;
+    let index = Span { first, limit: first + place.total_bytes };
+    let found = cell_place(raw, byte_order, shard.bytes, index);
+    let found = found.map_err(|bad| fail!(why, Decode, "{} entry {bad}", shard.index_name()))?;
+    let Some(span) = found else { return Ok(Entry::Missing) };
+    check_bytes(span.bytes(), record, shard, why)?;
+    Ok(Entry::Range { offset: shard.offset + span.first, bytes: span.bytes() })
 }
 
 fn check_bytes(
@@ -317,17 +282,6 @@ fn check_bytes(
         )),
         _ => Ok(()),
     }
-}
-
-fn words(raw: &[u8; INDEX_ENTRY_BYTES], byte_order: ByteOrder) -> (u64, u64) {
-    let mut halves = [[0u8; 8]; 2];
-    halves[0].copy_from_slice(&raw[..8]);
-    halves[1].copy_from_slice(&raw[8..]);
-    let [offset, bytes] = halves.map(|half| match byte_order {
-        ByteOrder::Little => u64::from_le_bytes(half),
-        ByteOrder::Big => u64::from_be_bytes(half),
-    });
-    (offset, bytes)
 }
 
 #[cfg(test)]

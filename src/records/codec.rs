@@ -16,7 +16,7 @@ macro_rules! codecs {
         /// Every codec that is read, in the order in which texts name them. A new one is a row
         /// here, an arm where `source::zarr` reads its parameters, and one where `decode` undoes
         /// it: nothing compiles before all three exist.
-        pub static CODECS: [CodecRow; 18] = [$(CodecRow {
+        pub static CODECS: [CodecRow; 19] = [$(CodecRow {
             codec: CodecName::$key,
             name: $name,
             number: $number,
@@ -58,6 +58,7 @@ codecs! {
         = Codec::Filter(Filter::ScaleOffset(..)),
     CastValue("cast_value", 0, is_specified, is_of_elements, is_of_zarr3)
         = Codec::Filter(Filter::Cast(_)),
+    ShardingIndexed("sharding_indexed", 0, is_of_zarr3) = Codec::Filter(Filter::Shard(_)),
 }
 
 /// The facts of a codec before its parameters.
@@ -165,6 +166,10 @@ pub enum Filter {
     /// The numbers that attributes of the CF conventions make of the elements. It is no codec of a
     /// document, and stands first.
     Cf(Cf),
+    /// Cells, each by the codecs before this one, and an index: its number among the shards of the
+    /// array, outermost first. The extents of a cell are at this place of `shard_shape`, and the
+    /// axes of its index one after it in `axis_order`.
+    Shard(u8),
 }
 
 /// A field of a structured element.
@@ -256,8 +261,8 @@ impl Codec {
         matches!(self, Codec::Filter(_))
     }
 
-    /// Bytes that it makes of `bytes`. None for compressors, and if a filter does not fit: they are
-    /// not whole elements.
+    /// Bytes that it makes of `bytes`. None for compressors and shards, and if a filter does not
+    /// fit: they are not whole elements.
     pub fn encoded_bytes(self, bytes: u64) -> Option<u64> {
         use Filter::{PackBits, Shuffle};
         match self {

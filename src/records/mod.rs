@@ -22,6 +22,7 @@ mod need;
 mod packing;
 mod parts;
 mod placement;
+mod shards;
 mod small;
 mod spelling;
 mod time;
@@ -49,6 +50,7 @@ pub use need::{Need, Span};
 pub use packing::Packing;
 pub use parts::{PART_DIGITS_MAX, Part};
 pub use placement::{LEVEL_ROUNDING, LevelChoice, Placement, split_level_name, write_level_name};
+pub use shards::{BadEntry, INDEX_CRC_BYTES, MISSING, Sizes, cell_place};
 #[cfg(feature = "internals")]
 pub use small::SMALLS;
 pub use small::{Packed, Padding, Small};
@@ -60,7 +62,7 @@ pub use values::{
 
 use self::grid::{AxisGrid, Cell, EdgeRun};
 use crate::base::abi::CODEC_NONE;
-use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX, SHARD_LEVELS_MAX, compressed_bytes_max};
+use crate::base::limits::{ELEMENT_BYTES_MAX, RANK_MAX, SHARDS_MAX, compressed_bytes_max};
 use crate::base::math::{coordinates_from_linear, product};
 use crate::base::version::Version;
 
@@ -182,13 +184,14 @@ pub struct ArrayRecord {
     /// 0: a file is a chunk. 1: a file is a shard of chunks. 2: a shard of shards.
     pub shard_levels: u32,
     /// Extents of the shards, outermost first; the outermost is a file, the largest one. Those of a
-    /// stored chunk that `is_cut` follow.
-    pub shard_shape: [[u64; RANK_MAX]; SHARD_LEVELS_MAX + 1],
-    /// Index of each shard level.
-    pub index: [IndexLayout; SHARD_LEVELS_MAX],
+    /// stored chunk that `is_cut` follow, or, of each shard that is decoded whole, those of a cell.
+    pub shard_shape: [[u64; RANK_MAX]; SHARDS_MAX],
+    /// Index of each shard level, then of each shard that is decoded whole.
+    pub index: [IndexLayout; SHARDS_MAX],
     /// Transposes: the axes as the index of each shard level counts its entries, and, after those,
-    /// as the elements of a chunk lie in it. Grids, shapes and positions stay in array order.
-    pub axis_order: [AxisOrder; SHARD_LEVELS_MAX + 1],
+    /// as the elements of a chunk lie in it. Grids, shapes and positions stay in array order. Those
+    /// of each shard that is decoded whole follow.
+    pub axis_order: [AxisOrder; SHARDS_MAX + 1],
     /// Codecs of a chunk.
     pub codecs: CodecChain,
     /// One element, in the byte order of this machine, that missing chunks read as.
@@ -238,10 +241,10 @@ impl ArrayRecord {
         chunk_strides: [0; RANK_MAX],
         chunk_bytes: 1,
         shard_levels: 0,
-        shard_shape: [[1; RANK_MAX]; SHARD_LEVELS_MAX + 1],
+        shard_shape: [[1; RANK_MAX]; SHARDS_MAX],
         index: [IndexLayout { at_start: false, has_crc: true, byte_order: ByteOrder::Little };
-            SHARD_LEVELS_MAX],
-        axis_order: [IN_ORDER; SHARD_LEVELS_MAX + 1],
+            SHARDS_MAX],
+        axis_order: [IN_ORDER; SHARDS_MAX + 1],
         codecs: CodecChain::new_const(),
         fill: [0; ELEMENT_BYTES_MAX],
         is_fill_given: false,
@@ -438,12 +441,13 @@ impl ArrayRecord {
         self.is_decoded() || self.is_read_partly() && self.flat.is_none() && !self.is_cut
     }
 
-    /// Bytes of a chunk after codecs `..count` of the chain, for codecs of a fixed size; a
-    /// compressor makes every later size unknown (None).
+    /// Bytes of a chunk, or of a cell of the shard that follows, after codecs `..count` of the
+    /// chain, for codecs of a fixed size; a compressor or a shard makes every later size unknown
+    /// (None).
     pub fn encoded_bytes(&self, count: usize) -> Option<u64> {
         self.codecs[..count]
             .iter()
-            .try_fold(self.chunk_bytes, |bytes, codec| codec.encoded_bytes(bytes))
+            .try_fold(self.unit_bytes(count), |bytes, codec| codec.encoded_bytes(bytes))
     }
 
     /// Whether a filter of the chain changes the elements, so that chunks are decoded whole.
@@ -451,12 +455,10 @@ impl ArrayRecord {
         self.codecs.iter().any(|codec| codec.is_filter())
     }
 
-    /// Bytes of a chunk at its largest, filtered or not: what the cap on chunks is for. Checksums
-    /// count if a filter follows them.
+    /// Bytes of a chunk at its largest, filtered or not, and of what a shard takes to be decoded
+    /// whole: what the cap on chunks is for. Checksums count if a filter follows them.
     pub fn working_bytes(&self) -> u64 {
-        let filtered = (0..self.codecs.len()).filter(|count| self.codecs[*count].is_filter());
-        let sizes = filtered.flat_map(|count| [count, count + 1]);
-        sizes.filter_map(|count| self.encoded_bytes(count)).fold(self.chunk_bytes, u64::max)
+        self.sizes(self.codecs.len()).working
     }
 
     /// Most bytes that a chunk of which the encoded size is not known may take in a file.

@@ -24,6 +24,7 @@ const PACKS: &[(&str, &[u8])] = &[
     ("packed", include_bytes!("../data/packed.tar.zst")),
     ("rectilinear", include_bytes!("../data/rectilinear.tar.zst")),
     ("samples", include_bytes!("../data/samples.tar.zst")),
+    ("shards", include_bytes!("../data/shards.tar.zst")),
     ("small", include_bytes!("../data/small.tar.zst")),
     ("statistics", include_bytes!("../data/statistics.tar.zst")),
     ("structs", include_bytes!("../data/structs.tar.zst")),

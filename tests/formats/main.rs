@@ -28,6 +28,7 @@ mod padding;
 mod partial;
 mod parts;
 mod samples;
+mod shards;
 mod small;
 mod sparse;
 mod spec_edges;

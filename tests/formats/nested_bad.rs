@@ -263,9 +263,9 @@ fn more_than_2_to_the_30_entries_are_refused_at_either_level() {
 }
 
 #[test]
-fn a_third_level_is_refused_by_name() {
-    let layers = vec![shard([8, 8]), shard([4, 4]), shard([2, 2])];
-    refused_metadata([16, 16], layers, "more than 2 levels of shards are not read");
+fn a_fifth_level_is_refused_by_name() {
+    let layers = Vec::from([8, 4, 2, 1, 1].map(|edge| shard([edge, edge])));
+    refused_metadata([16, 16], layers, "more than 4 levels of shards are not read");
 }
 
 #[test]

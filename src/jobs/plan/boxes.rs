@@ -42,8 +42,11 @@ pub fn check_record(
     let cap = shared.settings.config.max_chunk_uncompressed_bytes;
     let chunk_bytes = record.working_bytes();
     if chunk_bytes > cap {
-        let filtered =
-            if chunk_bytes > record.chunk_bytes { " as its filters widen it" } else { "" };
+        let filtered = match chunk_bytes > record.chunk_bytes {
+            true if record.is_whole_shard() => " with the shard that it is decoded from",
+            true => " as its filters widen it",
+            false => "",
+        };
         return Err(fail!(
             why,
             Budget,

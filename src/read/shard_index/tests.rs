@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::base::limits::compressed_bytes_max;
-use crate::records::{Codec, IndexLayout};
+use crate::records::{ByteOrder, Codec, IndexLayout, MISSING};
 use std::vec::Vec;
 
 /// 6 chunks of 100 bytes in a shard, zstd.
@@ -111,10 +111,14 @@ fn an_uncompressed_chunk_has_exactly_its_bytes() {
 
 #[test]
 fn words_of_a_big_endian_index_are_swapped() {
+    let mut record = record(true, true);
+    record.index[0].byte_order = ByteOrder::Big;
+    let place = place(&record, 1000).unwrap();
     let mut raw = [0; 16];
-    raw[..8].copy_from_slice(&77u64.to_be_bytes());
+    raw[..8].copy_from_slice(&177u64.to_be_bytes());
     raw[8..].copy_from_slice(&5u64.to_be_bytes());
-    assert_eq!(words(&raw, ByteOrder::Big), (77, 5));
+    let entry = parse_entry(&raw, &record, &Shard::file(1000), &place, &mut Why::new());
+    assert_eq!(entry, Ok(Entry::Range { offset: 177, bytes: 5 }));
 }
 
 #[test]

@@ -1,28 +1,26 @@
 //! Codec lists: the chain of a chunk, the shards around it, and transposes anywhere in front;
 //! filters of elements in front of the `bytes` of a chunk.
 //!
-//! Comes in: the member `codecs`. Goes out: byte order, codec chain, axis orders, shard shapes and
-//! index layouts in a record. Sources: zarr v3 core, section Codecs; the specifications of `bytes`,
-//! `sharding_indexed` and `transpose`. All other codecs are read by `named_codecs`.
+//! Comes in: the member `codecs`. Goes out: byte order, codec chain and axis orders in a record.
+//! Sources: zarr v3 core, section Codecs; the specifications of `bytes` and `transpose`. Shards are
+//! read by `shards`, all other codecs by `named_codecs`.
 //!
 //! Invariant: parameters that decoding does not need are checked all the same: a value that a
 //! writer cannot have meant says that this is not the format we think it is.
 
-use super::grid::read_edges_of;
 use super::named_codecs::{Named, Names, unread};
-use super::node::{Extension, Extents, Node};
+use super::node::{Extension, Node};
 use super::reshape::read_reshape;
+use super::shards::{WholeShards, read_shard};
 use super::structs::Structure;
 use super::values::read_values;
-use crate::base::limits::{CODECS_MAX, SHARD_CHUNKS_MAX, SHARD_LEVELS_MAX};
-use crate::base::math::product;
+use crate::base::limits::{CODECS_MAX, SHARDS_MAX};
 use crate::base::status::Status;
 use crate::base::text::List;
 use crate::fail;
-use crate::records::grid::{AxisGrid, EdgeRun};
+use crate::records::grid::EdgeRun;
 use crate::records::{
-    ArrayRecord, ByteOrder, Codec, CodecChain, Dtype, Filter, IndexLayout, Number, Packed, Padding,
-    Small,
+    ArrayRecord, ByteOrder, Codec, CodecChain, Dtype, Filter, Number, Packed, Padding, Small,
 };
 
 /// Reads `codecs` into `record`, whose rank, dtype and chunk_shape (the shape of the outer chunk
@@ -34,30 +32,30 @@ pub(super) fn read_codecs(
     table: &mut [EdgeRun],
 ) -> Result<(), Status> {
     let mut list = codecs;
-    // Ends: every turn adds a level of shards, at most SHARD_LEVELS_MAX.
+    let mut whole = WholeShards::default();
+    // Ends: every turn adds a level of shards, at most SHARDS_MAX.
     loop {
         let level = record.shard_levels as usize;
         let mut items = list.items()?;
         let first = read_front(list, &mut items, record, table)?;
         if first.name != *"sharding_indexed" {
-            return read_chunk_codecs(&first, items, structure, record);
+            read_chunk_codecs(&first, items, structure, record)?;
+            return whole.settle(list, record);
         }
         if let Some(filter) = record.codecs.first() {
             let (name, way) = (filter.name(), "put it among the codecs of the shard");
             let reason = format_args!("in front of sharding_indexed is not read: {way}");
             return Err(fail!(list, Unsupported, "{name} {reason}"));
         }
-        if level == SHARD_LEVELS_MAX {
-            let way = "write the array again with one level";
-            let most = SHARD_LEVELS_MAX;
-            let reason = format_args!("more than {most} levels of shards are not read: {way}");
+        if level == SHARDS_MAX {
+            let way = "write the array again with fewer";
+            let reason =
+                format_args!("more than {SHARDS_MAX} levels of shards are not read: {way}");
             return Err(fail!(first.node, Unsupported, "{reason}"));
         }
-        if let Some(behind) = items.next() {
-            let name = behind.extension()?.name;
-            let reason = "after sharding_indexed is not read: put it among the codecs of the shard";
-            return Err(fail!(behind, Unsupported, "codec {name} {reason}"));
-        }
+        let mut after = CodecChain::new();
+        read_bytes_codecs(&first, items, RAW, &mut after)?;
+        whole.add(list, level, after)?;
         list = read_shard(&first, record)?;
         // The contents of a shard have the shard's axes, until it is transposed itself.
         record.axis_order[level + 1] = record.axis_order[level];
@@ -73,14 +71,14 @@ fn read_chunk_codecs<'r, 'a: 'r>(
 ) -> Result<(), Status> {
     if let Some(structure) = structure {
         read_structure(first, structure, record)?;
-        return read_bytes_codecs(items, RAW, &mut record.codecs);
+        return read_bytes_codecs(first, items, RAW, &mut record.codecs);
     }
     if let Some(packed) = read_packed(first, record)? {
         let packed = Codec::Filter(Filter::Packed(packed));
         let is_pushed = record.codecs.try_push(packed);
         is_pushed.map_err(|_| first.node.too_many(CODECS_MAX, "codecs"))?;
         let bytes = Number { dtype: Dtype::U8, byte_order: ByteOrder::Little };
-        return read_bytes_codecs(items, bytes, &mut record.codecs);
+        return read_bytes_codecs(first, items, bytes, &mut record.codecs);
     }
     let encoded = encoded_number(record);
     let word_bytes = match record.codecs.last_mut() {
@@ -105,7 +103,7 @@ fn read_chunk_codecs<'r, 'a: 'r>(
     // zarr-python takes the array's type, but for codecs that it keeps account of itself.
     let is_of_zarr3 = |codec: &Codec| codec.row().is_of_zarr3;
     let given = if record.codecs.iter().any(is_of_zarr3) { encoded } else { array_number(record) };
-    read_bytes_codecs(items, given, &mut record.codecs)
+    read_bytes_codecs(first, items, given, &mut record.codecs)
 }
 
 /// The bytes of structured elements, of which a field may be meant.
@@ -185,7 +183,7 @@ fn read_packed(
 }
 
 /// Elements of bytes that mean nothing to codecs.
-const RAW: Number = Number { dtype: Dtype::Raw, byte_order: ByteOrder::Little };
+pub(super) const RAW: Number = Number { dtype: Dtype::Raw, byte_order: ByteOrder::Little };
 
 /// The elements of an array, in the order that its filters are given them.
 fn array_number(record: &ArrayRecord) -> Number {
@@ -282,58 +280,9 @@ fn read_transpose(extension: &Extension<'_, '_>, record: &mut ArrayRecord) -> Re
     Ok(())
 }
 
-/// The configuration of a shard whose shape is `record.chunk_shape` so far; gives the codecs of
-/// what it holds.
-fn read_shard<'r, 'a>(
-    shard: &Extension<'r, 'a>,
-    record: &mut ArrayRecord,
-) -> Result<Node<'r, 'a>, Status> {
-    let [chunk_shape, codecs, index_codecs, location, ..] =
-        shard.pick("chunk_shape codecs index_codecs index_location", 3)?;
-    let level = record.shard_levels as usize;
-    // The shard's own axes: a transpose in front of it gave them another order.
-    let order = &record.axis_order[level][..record.rank as usize];
-    let inner = read_edges_of(chunk_shape, record)?;
-    let is_empty = record.shape[..record.axes()].contains(&0);
-    for (axis, edge) in order.iter().zip(&inner).filter(|_| is_empty && level == 0) {
-        // A file's edge of 0 was read as 1, and is as good as that of a chunk.
-        let axis = usize::from(*axis);
-        if record.chunk_shape[axis] == 1 && record.file_grid[axis] == AxisGrid::Regular {
-            record.chunk_shape[axis] = *edge;
-        }
-    }
-    let outer: Extents = order.iter().map(|axis| record.chunk_shape[usize::from(*axis)]).collect();
-    check_division(chunk_shape, &outer, &inner)?;
-    record.shard_shape[level] = record.chunk_shape;
-    for (axis, edge) in order.iter().zip(&inner) {
-        record.chunk_shape[usize::from(*axis)] = *edge;
-    }
-    record.shard_levels += 1;
-    record.index[level] = read_index_codecs(index_codecs)?;
-    if let Some(location) = location.found() {
-        record.index[level].at_start = location.choice("start end", Status::Unsupported)? == 0;
-    }
-    Ok(codecs)
-}
-
-/// Whether chunks of `inner` divide a shard of `outer` exactly, into not too many.
-fn check_division(node: Node<'_, '_>, outer: &[u64], inner: &[u64]) -> Result<(), Status> {
-    let mut pairs = outer.iter().zip(inner);
-    if outer.len() != inner.len() || !pairs.all(|(shard, chunk)| shard % chunk == 0) {
-        let (chunk, shard) = (List(inner), List(outer));
-        return Err(fail!(node, Decode, "chunks of {chunk} do not divide shards of {shard}"));
-    }
-    let counts: Extents = outer.iter().zip(inner).map(|(shard, chunk)| shard / chunk).collect();
-    if product(&counts).is_none_or(|count| count > SHARD_CHUNKS_MAX) {
-        let way = format_args!("more than {SHARD_CHUNKS_MAX}: use larger chunks");
-        let counts = List(&counts);
-        return Err(fail!(node, Unsupported, "{counts} chunks per shard, {way}"));
-    }
-    Ok(())
-}
-
-/// Adds the codecs after the one that makes bytes, of an array of elements `given`.
-fn read_bytes_codecs<'r, 'a: 'r>(
+/// Adds the codecs after the one that makes bytes, `first`, of an array of elements `given`.
+pub(super) fn read_bytes_codecs<'r, 'a: 'r>(
+    first: &Extension<'r, 'a>,
     items: impl Iterator<Item = Node<'r, 'a>>,
     given: Number,
     codecs: &mut CodecChain,
@@ -350,8 +299,8 @@ fn read_bytes_codecs<'r, 'a: 'r>(
                 return Err(unknown_codec(&extension));
             }
             _ => {
-                let reason = "cannot stand after \"bytes\"";
-                return Err(fail!(item, Decode, "codec {name} {reason}"));
+                let reason = "cannot stand after";
+                return Err(fail!(item, Decode, "codec {name} {reason} {}", first.name));
             }
         }
     }
@@ -360,7 +309,7 @@ fn read_bytes_codecs<'r, 'a: 'r>(
 
 /// The byte order that the codec says which makes bytes of a chunk. It must be `bytes`; words of
 /// one byte need no order.
-fn read_array_to_bytes(
+pub(super) fn read_array_to_bytes(
     extension: &Extension<'_, '_>,
     word_bytes: u32,
 ) -> Result<ByteOrder, Status> {
@@ -390,30 +339,11 @@ fn unknown_codec(extension: &Extension<'_, '_>) -> Status {
         "transpose, reshape, bytes, packbits, {}, sharding_indexed, numcodecs. and {}, {}, {}",
         Names(|row| row.is_specified),
         Names(|row| row.is_of_elements && !row.is_of_zarr3),
-        Names(|row| !row.is_specified && !row.is_of_elements && !row.has_checksum),
+        Names(|row| !row.is_specified
+            && !row.is_of_zarr3
+            && !row.is_of_elements
+            && !row.has_checksum),
         Names(|row| !row.is_specified && row.has_checksum),
     );
     unread(extension.node, "codec", extension.name, known)
-}
-
-/// The codecs of a shard index: `bytes` of u64 words, then nothing or one `crc32c`.
-fn read_index_codecs(list: Node<'_, '_>) -> Result<IndexLayout, Status> {
-    let mut items = list.items()?;
-    let Some(first) = items.next() else {
-        return Err(fail!(list, Decode, "the list of codecs is empty"));
-    };
-    let first = first.extension()?;
-    let Extension { node, name, .. } = first;
-    if name.place_in("transpose sharding_indexed").is_some() {
-        return Err(fail!(node, Unsupported, "codec {name} in front of an index is not read"));
-    }
-    let byte_order = read_array_to_bytes(&first, 8)?;
-    let mut codecs = CodecChain::new();
-    read_bytes_codecs(items, Number { dtype: Dtype::U64, byte_order }, &mut codecs)?;
-    let has_crc = codecs.as_slice() == [Codec::Crc32c];
-    if !has_crc && !codecs.is_empty() {
-        let reason = "an index other than bytes, or bytes and crc32c, is not read";
-        return Err(fail!(list, Unsupported, "{reason}"));
-    }
-    Ok(IndexLayout { at_start: false, has_crc, byte_order })
 }

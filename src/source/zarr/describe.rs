@@ -17,11 +17,11 @@ pub struct Description {
     pub dtype_name: Text<NAME_BYTES>,
     /// The codecs in the order of encoding: "bytes(little) zstd crc32c", for shards
     /// "sharding_indexed[bytes(little) zstd](index at end, crc32c)", with one "transpose(1,0)" for
-    /// all that stand side by side, and filters in front: "delta bytes(little) shuffle zstd",
-    /// "scale_offset cast_value(int16) bytes(little)", with the type that elements are cast to. The
-    /// decoding of the CF conventions stands first, with the type that it is of: "cf(int16)". For
-    /// zarr v2 the filters, the compressor, if it has one, and the order of the elements: "delta
-    /// zstd order C".
+    /// all that stand side by side, codecs after a shard that is decoded whole, and filters in
+    /// front: "delta bytes(little) shuffle zstd", "scale_offset cast_value(int16) bytes(little)",
+    /// with the type that elements are cast to. The decoding of the CF conventions stands first,
+    /// with the type that it is of: "cf(int16)". For zarr v2 the filters, the compressor, if it has
+    /// one, and the order of the elements: "delta zstd order C".
     pub codecs: Text<CODECS_TEXT_BYTES>,
 }
 
@@ -43,7 +43,7 @@ fn write_zarr3(record: &ArrayRecord, words: &mut Description) {
         (_, Dtype::Raw) => write!(dtype_name, "r{}", record.dtype_bytes * 8),
         (_, dtype) => dtype_name.push_str(dtype.zarr3_name()),
     }
-    let levels = record.shard_levels as usize;
+    let levels = record.shard_count();
     for level in 0..=levels {
         write_transpose(codecs, record, level);
         codecs.push_str(if level < levels { "sharding_indexed[" } else { "" });
@@ -73,13 +73,20 @@ fn write_zarr3(record: &ArrayRecord, words: &mut Description) {
         ByteOrder::Big => "bytes(big)",
     });
     for codec in record.codecs.iter().filter(|codec| !codec.row().is_of_elements) {
-        write!(codecs, " {}", codec.name());
+        match codec.shard() {
+            Some(number) => write_index(codecs, record.index[number]),
+            None => write!(codecs, " {}", codec.name()),
+        }
     }
-    for IndexLayout { at_start, has_crc, byte_order } in record.index[..levels].iter().rev() {
-        codecs.push_str(if *at_start { "](index at start" } else { "](index at end" });
-        codecs.push_str(if *byte_order == ByteOrder::Big { ", big" } else { "" });
-        codecs.push_str(if *has_crc { ", crc32c)" } else { ")" });
-    }
+    let levels = &record.index[..record.shard_levels as usize];
+    levels.iter().rev().for_each(|layout| write_index(codecs, *layout));
+}
+
+/// The end of a shard: "](index at end, crc32c)".
+fn write_index(text: &mut Text<CODECS_TEXT_BYTES>, layout: IndexLayout) {
+    text.push_str(if layout.at_start { "](index at start" } else { "](index at end" });
+    text.push_str(if layout.byte_order == ByteOrder::Big { ", big" } else { "" });
+    text.push_str(if layout.has_crc { ", crc32c)" } else { ")" });
 }
 
 /// A codec with the type that elements are cast to, or that CF decodes: "cast_value(int16) ".
@@ -100,8 +107,8 @@ fn is_named(codec: &&Codec) -> bool {
 /// "transpose(1,0) ".
 fn write_transpose(text: &mut Text<CODECS_TEXT_BYTES>, record: &ArrayRecord, level: usize) {
     let axes = record.axes();
-    let outer = if level == 0 { IN_ORDER } else { record.axis_order[level - 1] };
-    let inner = record.axis_order[level];
+    let outer = if level == 0 { IN_ORDER } else { *record.order_at(level - 1) };
+    let inner = *record.order_at(level);
     if inner == outer {
         return;
     }

@@ -13,8 +13,8 @@ use crate::base::math::product;
 use crate::base::status::Status;
 use crate::base::text::List;
 use crate::fail;
-use crate::records::ArrayRecord;
 use crate::records::grid::{AxisGrid, EdgeFault, EdgeList, EdgeRun, edges};
+use crate::records::{ArrayRecord, Codec};
 use crate::source::json::Kind;
 
 /// Reads the extents of the array.
@@ -173,8 +173,12 @@ fn check_shard_edges(
     record: &ArrayRecord,
     table: &[EdgeRun],
 ) -> Result<(), Status> {
-    let cell = if record.shard_levels > 1 { &record.shard_shape[1] } else { &record.chunk_shape };
-    for axis in (0..record.axes()).filter(|_| record.shard_levels > 0) {
+    let cell = match record.shard_levels {
+        0 => &record.shard_shape[0],
+        1 => &record.chunk_shape,
+        _ => &record.shard_shape[1],
+    };
+    for axis in (0..record.axes()).filter(|_| record.shard_count() > 0) {
         let AxisGrid::Edges { first, count, .. } = record.file_grid[axis] else { continue };
         let runs = &table[first as usize..][..count as usize];
         let chunk = cell[axis];
@@ -213,8 +217,8 @@ fn check_counts(
 
 /// Whether the chunks of a record fit its filters, and the filters the caps.
 fn check_filters(node: Node<'_, '_>, record: &ArrayRecord) -> Result<(), Status> {
-    for (position, codec) in record.codecs.iter().enumerate().filter(|(_, codec)| codec.is_filter())
-    {
+    let is_sized = |(_, codec): &(usize, &Codec)| codec.is_filter() && codec.shard().is_none();
+    for (position, codec) in record.codecs.iter().enumerate().filter(is_sized) {
         let Some(bytes) = record.encoded_bytes(position) else { continue };
         if codec.encoded_bytes(bytes).is_none() {
             let name = codec.name();
@@ -225,7 +229,8 @@ fn check_filters(node: Node<'_, '_>, record: &ArrayRecord) -> Result<(), Status>
     let most = record.working_bytes();
     if most > CHUNK_BYTES_MAX {
         let way = format_args!("more than {CHUNK_BYTES_MAX}: use smaller chunks");
-        return Err(fail!(node, Unsupported, "filters make {most} bytes of a chunk, {way}"));
+        let makers = if record.is_whole_shard() { "shards" } else { "filters" };
+        return Err(fail!(node, Unsupported, "{makers} make {most} bytes of a chunk, {way}"));
     }
     Ok(())
 }

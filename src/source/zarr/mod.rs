@@ -25,6 +25,7 @@ mod packing;
 mod refusal;
 mod reshape;
 mod selection;
+mod shards;
 mod structs;
 mod transforms;
 mod values;
@@ -76,6 +77,8 @@ mod filter_tests;
 mod grid_tests;
 #[cfg(test)]
 mod reshape_tests;
+#[cfg(test)]
+mod shard_tests;
 #[cfg(test)]
 mod small_tests;
 #[cfg(test)]

@@ -87,7 +87,7 @@ impl<'e, 'r, 'a> Named<'e, 'r, 'a> {
             | CodecName::AsType
             | CodecName::Quantize
             | CodecName::BitRound => return read_filter(extension, row.codec, given),
-            CodecName::ScaleOffset | CodecName::CastValue => {
+            CodecName::ScaleOffset | CodecName::CastValue | CodecName::ShardingIndexed => {
                 unreachable!("it is read where its place is known")
             }
         }))

@@ -108,6 +108,15 @@ fn scaled_and_cast_values_are_those_of_their_writer_on_a_device() {
 }
 
 #[test]
+fn shards_that_are_decoded_whole_are_those_of_their_writer_on_a_device() {
+    let Some(platform) = platform::take() else { return };
+    let mut dice = Dice(0x5AAD_ED00);
+    for (number, store) in fixtures::apart("shards").iter().enumerate() {
+        stream_one(&*platform, (&store.uri, &store.image), number, &mut dice);
+    }
+}
+
+#[test]
 fn boxes_out_of_files_of_either_order_of_axes_and_bytes_are_those_of_the_array() {
     let Some(platform) = platform::take() else { return };
     let scratch = Scratch::new();
