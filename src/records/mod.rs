@@ -50,7 +50,9 @@ pub use need::{Need, Span};
 pub use packing::Packing;
 pub use parts::{PART_DIGITS_MAX, Part};
 pub use placement::{LEVEL_ROUNDING, LevelChoice, Placement, split_level_name, write_level_name};
-pub use shards::{BadEntry, INDEX_CRC_BYTES, MISSING, Sizes, cell_place};
+#[cfg(feature = "internals")]
+pub use shards::MISSING;
+pub use shards::{INDEX_CRC_BYTES, cell_place};
 #[cfg(feature = "internals")]
 pub use small::SMALLS;
 pub use small::{Packed, Padding, Small};

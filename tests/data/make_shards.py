@@ -24,9 +24,18 @@ import numpy as np
 import tensorstore as ts
 import zarr
 import zarrs  # noqa: F401
-from make_fixtures import CRC, DTYPES, ROOT, blosc, fill_element, fill_json, paint, pixels_file
+from make_fixtures import (
+    CRC,
+    DTYPES,
+    ROOT,
+    blosc,
+    fill_element,
+    fill_json,
+    paint,
+    pixels_file,
+    zstd,
+)
 from make_fixtures import little as words
-from make_fixtures import zstd
 
 HERE = pathlib.Path(__file__).parent
 APART = []
@@ -182,7 +191,7 @@ def indexes():
     for start in [False, True]:
         for crc in [False, True]:
             for endian in ["little", "big"]:
-                how = dict(start=start, crc=crc, endian=endian)
+                how = {"start": start, "crc": crc, "endian": endian}
                 name = "_".join(["start" if start else "end", "crc" if crc else "bare", endian])
                 codecs = [shard(INNER, words(), zstd(), **how), zstd()]
                 store(f"index_{name}", codecs)
