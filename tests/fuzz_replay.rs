@@ -96,6 +96,8 @@ mod structs;
 mod unshuffle;
 #[path = "../fuzz/bodies/uri.rs"]
 mod uri;
+#[path = "../fuzz/whole_shards.rs"]
+mod whole_shards;
 #[path = "../fuzz/bodies/zarr2_metadata.rs"]
 mod zarr2_metadata;
 #[path = "../fuzz/bodies/zarr_metadata.rs"]

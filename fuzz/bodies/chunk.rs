@@ -10,6 +10,7 @@
 
 use super::choices::Choices;
 use super::guard::{POISON, with_bench};
+use super::whole_shards;
 use flate2::{Compression, Decompress, FlushDecompress, write::GzEncoder, write::ZlibEncoder};
 use std::ffi::{c_char, c_int, c_void};
 use std::io::Write;
@@ -26,6 +27,9 @@ use wavetrain::status::{Status, Why};
 
 /// A chunk of more than three zstd blocks, so that a frame can stop before its end.
 const LONG_BYTES: usize = 3 << 17;
+
+/// What inputs begin with whose chunks are shards.
+const SHARDS: &[u8] = b"shards";
 
 /// What happens to a chunk on its way.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,6 +56,9 @@ struct Chunk {
 
 /// Checks one input.
 pub fn run(data: &[u8]) {
+    if let Some(data) = data.strip_prefix(SHARDS) {
+        return whole_shards::run(&mut Choices::of(data), encoded);
+    }
     let choices = &mut Choices::of(data);
     let chunk = chosen(choices);
     let bytes = chunk.plain.len();
