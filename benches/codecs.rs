@@ -5,8 +5,11 @@
 //! pairs of rates, ours and theirs, and ours by theirs. `streams` are the streams of a chunk one by
 //! one, as c-blosc cut and wrote them: against LZ4_decompress_safe and blosclz_decompress. `chunk` is
 //! all of it: against blosc_decompress_ctx. A gzip member is decoded whole, its checksum included:
-//! against libdeflate first, then against zlib-rs. Rates are of decoded bytes; ours and theirs take turns, each figure is the median of its turns, and time is
-//! the thread's own. The last lines are the least ratio of each column.
+//! against libdeflate first, then against zlib-rs. scale_offset of float32, and cast_value from int16
+//! to float32 and back with a clamp, are measured against plain loops.
+//!
+//! Rates are of decoded bytes; ours and theirs take turns, each figure is the median of its turns,
+//! and time is the thread's own. The last lines are the least ratio of each column.
 
 mod common;
 
@@ -18,7 +21,8 @@ use std::hint::black_box;
 use std::io::Write;
 use std::ops::Range;
 use wavetrain::decode::{Decoder, blosc, blosclz, gzip, inflate::Inflater, lz4, zstd::Context};
-use wavetrain::records::Span;
+use wavetrain::loops::values::{cast, scale_offset};
+use wavetrain::records::{Beyond, ByteOrder, Cast, Dtype, Number, Rounding, Scaling, Span, Types};
 use wavetrain::status::Why;
 
 unsafe extern "C" {
@@ -286,6 +290,64 @@ fn measure_gzip(name: &str, plain: &[u8], inflater: &mut Inflater) -> Vec<f64> {
     ratios
 }
 
+/// A chunk through scale_offset or cast_value, in pairs of types.
+fn measure_values(name: &str) -> Vec<f64> {
+    let number = |dtype| Number { dtype, byte_order: ByteOrder::Little };
+    let types = |decoded, encoded| Types { decoded: number(decoded), encoded: number(encoded) };
+    let floats: Vec<u8> = (0..BYTES / 4).flat_map(|at| (at as f32 % 251.0).to_le_bytes()).collect();
+    let words: Vec<u8> = (0..BYTES / 4).flat_map(|at| (at as i16 % 251).to_le_bytes()).collect();
+    let line_of = Scaling { scale: 0.25f64.to_bits(), offset: 3f64.to_bits() };
+    let cast_of = |types, beyond| Cast {
+        types,
+        rounding: Rounding::NearestEven,
+        beyond,
+        first_pair: 0,
+        pairs: 0,
+    };
+    let exact = cast_of(types(Dtype::F32, Dtype::I16), Beyond::Error);
+    let clamped = cast_of(types(Dtype::I16, Dtype::F32), Beyond::Clamp);
+    let mut targets = [vec![0; BYTES], vec![0; BYTES], vec![0; BYTES / 2], vec![0; BYTES / 2]];
+    let [a, b, c, d] = &mut targets;
+    let f32s = |source: &[u8]| -> Vec<f32> {
+        source.as_chunks().0.iter().map(|word| f32::from_le_bytes(*word)).collect()
+    };
+    let is_scale = name == "scale_offset";
+    let mut ours = || {
+        let done = match is_scale {
+            true => scale_offset(types(Dtype::F32, Dtype::F32), line_of, black_box(&floats), a),
+            false => cast(&exact, &[], black_box(&words), a),
+        };
+        assert!(done.is_ok());
+    };
+    let mut plain = || {
+        let (places, _) = b.as_chunks_mut::<4>();
+        match is_scale {
+            true => {
+                for (to, from) in places.iter_mut().zip(black_box(&floats).as_chunks::<4>().0) {
+                    *to = (f32::from_le_bytes(*from) / 0.25 + 3.0).to_le_bytes();
+                }
+            }
+            false => {
+                for (to, from) in places.iter_mut().zip(black_box(&words).as_chunks::<2>().0) {
+                    *to = f32::from(i16::from_le_bytes(*from)).to_le_bytes();
+                }
+            }
+        }
+    };
+    let mut clamps = || assert!(cast(&clamped, &[], black_box(&floats), c).is_ok());
+    let mut plain_clamps = || {
+        for (to, from) in d.as_chunks_mut::<2>().0.iter_mut().zip(black_box(&floats).as_chunks().0)
+        {
+            *to = (f32::from_le_bytes(*from).round_ties_even() as i16).to_le_bytes();
+        }
+    };
+    let all: &mut [&mut dyn FnMut()] = &mut [&mut ours, &mut plain, &mut clamps, &mut plain_clamps];
+    let works = if is_scale { &mut all[..2] } else { all };
+    let ratios = line(name, BYTES, if is_scale { BYTES } else { BYTES / 2 }, works);
+    assert!(f32s(&targets[0]) == f32s(&targets[1]) && targets[2] == targets[3]);
+    ratios
+}
+
 fn main() {
     let words: Vec<String> =
         std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
@@ -334,7 +396,13 @@ fn main() {
             }
         }
     }
+    for name in ["scale_offset", "cast_value"].into_iter().filter(|name| wanted(name)) {
+        measure_values(name);
+    }
     for (column, (name, ratio)) in ["chunk", "streams"].iter().zip(least) {
+        if name.is_empty() {
+            continue;
+        }
         println!("least of {column}: {ratio:.2} ({name})");
     }
 }
