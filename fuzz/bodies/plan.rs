@@ -145,7 +145,7 @@ fn merge() -> Merge {
     let start = NonNull::from(&mut block[skip..]).cast();
     // SAFETY: the block is leaked, aligned to 4096 and used for this alone.
     let mut carver = unsafe { Carver::over(start, BYTES as u64) };
-    Merge::carve(&mut carver, (SAMPLES_MAX as u64, 0))
+    Merge::carve(&mut carver, (SAMPLES_MAX, 0))
 }
 
 /// Checks one input.
