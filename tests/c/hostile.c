@@ -179,7 +179,7 @@ static void check_config(void) {
     REFUSED_CHOICE(backend, 3);
     REFUSED_CHOICE(thread_mode, 3);
     REFUSED_CHOICE(drop_last, 2);
-    REFUSED_CHOICE(on_error, 2);
+    REFUSED_CHOICE(on_error, 3);
     REFUSED_CHOICE(missing_chunks, 2);
     REFUSED_CHOICE(pad_mode, 4);
     REFUSED_CHOICE(pad_value_set, 2);

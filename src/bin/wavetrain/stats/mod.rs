@@ -162,7 +162,7 @@ fn options(parser: &mut lexopt::Parser) -> Outcome<Option<Options>> {
         }
     }
     if flags.config.on_error != ON_ERROR_FAIL {
-        return usage("--on-error skip: numbers without some elements would mislead");
+        return usage("--on-error: numbers without some elements would mislead");
     }
     match uri {
         Some(uri) => Ok(Some(Options { flags, uri, extent, by_axis, percentiles, json })),
