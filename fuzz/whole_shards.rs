@@ -14,7 +14,7 @@ use wavetrain::records::{
 };
 use wavetrain::status::{Status, Why};
 
-/// What encodes bytes by a compressor.
+/// The encoder of a compressor.
 type Compress = fn(Codec, &[u8], &mut Choices<'_>) -> Vec<u8>;
 
 /// Checks one input.
@@ -68,7 +68,7 @@ fn chosen_record(choices: &mut Choices<'_>) -> ArrayRecord {
     record.pack_chunk();
     let outer = [None, Some(Codec::Zstd), Some(Codec::Gzip), Some(Codec::Blosc), Some(Codec::Lz4)];
     for place in 0..=shards {
-        // Of six codecs at most.
+        // A chain has six codecs at most.
         if record.codecs.len() + (shards - place) < 5 {
             record.codecs.extend(choices.one_of(&outer));
         }

@@ -28,7 +28,7 @@ use wavetrain::status::{Status, Why};
 /// A chunk of more than three zstd blocks, so that a frame can stop before its end.
 const LONG_BYTES: usize = 3 << 17;
 
-/// What inputs begin with whose chunks are shards.
+/// The first bytes of inputs whose chunks are shards.
 const SHARDS: &[u8] = b"shards";
 
 /// What happens to a chunk on its way.

@@ -651,7 +651,7 @@ fn spliced(data: &[u8]) -> Vec<u8> {
         choices.one_of(&FILLS),
         choices.one_of(&EXTRAS),
     );
-    // What follows a shard is chosen after all else.
+    // The codecs after a shard are chosen last.
     let mut parts = document.split('@');
     let mut document = parts.next().unwrap_or("").to_string();
     parts.for_each(|part| document += &[choices.one_of(&AFTER), part].concat());

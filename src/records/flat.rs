@@ -34,7 +34,7 @@ pub fn split_field(uri: &str) -> Option<(&str, &str)> {
     (!array.is_empty() && !is_other).then_some((array, field))
 }
 
-/// What stands at the end of the uri of an array whose elements are decoded by the CF conventions.
+/// The end of the uri of an array whose elements are decoded by the CF conventions.
 pub const CF_MARK: &str = "#cf=1";
 
 /// The uri of an array before [`CF_MARK`]; None of one without it.

@@ -28,12 +28,5 @@ pub fn array(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>>
             .or_else(|| nodes::node(look, why))
             .or_else(|| levels::level(look, why)),
     };
-    Some(match found.unwrap_or(Err(Status::NotFound)) {
-        Ok(Seen::Alias) => {
-            let array = *look.alias;
-            let what = ("the path of its level has", "group");
-            look.alias(format_args!("{array}{CF_MARK}"), what, why)
-        }
-        found => found,
-    })
+    Some(look.marked(found, format_args!("{CF_MARK}"), why))
 }

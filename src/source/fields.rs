@@ -21,12 +21,5 @@ pub fn field(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>>
     // Texts name the array.
     (look.uri, look.field, look.takes_groups) = (array, Some(name), false);
     let found = nodes::node(look, why).or_else(|| levels::level(look, why));
-    Some(match found.unwrap_or(Err(Status::NotFound)) {
-        Ok(Seen::Alias) => {
-            let array = *look.alias;
-            let what = ("the path of its level has", "group");
-            look.alias(format_args!("{array}{FIELD_MARK}{name}"), what, why)
-        }
-        found => found,
-    })
+    Some(look.marked(found, format_args!("{FIELD_MARK}{name}"), why))
 }

@@ -99,4 +99,16 @@ impl Look<'_> {
             )),
         }
     }
+
+    /// The answer about the array before a mark: another uri that it means has the mark, too.
+    pub fn marked(
+        &mut self,
+        found: Option<Result<Seen, Status>>,
+        mark: fmt::Arguments<'_>,
+        why: &mut Why,
+    ) -> Result<Seen, Status> {
+        let found = found.unwrap_or(Err(Status::NotFound))?;
+        let (Seen::Alias, array) = (&found, *self.alias) else { return Ok(found) };
+        self.alias(format_args!("{array}{mark}"), ("the path of its level has", "group"), why)
+    }
 }

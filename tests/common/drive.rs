@@ -46,7 +46,7 @@ pub struct Job {
     pub uri: String,
     pub begin: Vec<i64>,
     pub end: Vec<i64>,
-    /// What comes out, in the output type; or the status of a sample that holds pad_value.
+    /// The bytes that come out, in the output type; or the status of a sample that holds pad_value.
     pub want: Result<Vec<u8>, Status>,
     /// The status of a sample that comes out.
     pub mark: Status,

@@ -115,7 +115,7 @@ pub fn check_each(loader: &Loader, element_bytes: usize, jobs: &[Job]) {
                 true => Layout::strided(&job.extents(), element_bytes, &mut dice),
             };
             let read = read(loader, &part(job), &layout, PATIENCE_NS);
-            // Of a box with a chunk that is NaN in a batch its caller is told.
+            // A caller is told of a chunk that is NaN in a batch.
             let want = if job.mark == Status::Ok { job.want.as_ref() } else { Err(&job.mark) };
             match (want, read) {
                 (Ok(want), Ok(read)) => {
