@@ -57,6 +57,11 @@ fn obvious(uri: &str) -> Result<String, Status> {
         let path = unescaped(&path[5..])?;
         return Ok(format!("raw:/{}?{query}", path.trim_start_matches('/')));
     }
+    // Every uri of an array may end so, but what hooks name.
+    let (uri, cf) = match uri.strip_suffix("#cf=1").map(|array| array.trim_end_matches('/')) {
+        Some(array) if !array.is_empty() && !uri.starts_with("hook:") => (array, "#cf=1"),
+        _ => (uri, ""),
+    };
     let is_file = is_file_uri(uri);
     // In a file: uri a mark starts a level, the number of the first file or a field, or is an
     // error. In other uris it may be part of the path.
@@ -74,7 +79,7 @@ fn obvious(uri: &str) -> Result<String, Status> {
     while path.len() > least && path.ends_with('/') {
         path = &path[..path.len() - 1];
     }
-    Ok(format!("{path}{level}"))
+    Ok(format!("{path}{level}{cf}"))
 }
 
 fn scheme(uri: &str) -> Option<&str> {
