@@ -64,8 +64,8 @@ pub fn check_edges(record: &ArrayRecord, listed: &Value, found: &[u64]) {
 /// elements are NaN or `x * scale + offset`.
 pub fn check_cf(record: &ArrayRecord, name: &'static str, document: &[u8], table: &mut [EdgeRun]) {
     let (mut decoded, mut why) = (record.clone(), Why::new());
-    let runs = table[..record.runs_used() as usize].to_vec();
-    if let Err(status) = read_cf(("/fuzz/a", name), document, &mut decoded, table, &mut why) {
+    let (runs, names) = (table[..record.runs_used() as usize].to_vec(), ("/fuzz/a", name));
+    if let Err(status) = read_cf((names, document), false, &mut decoded, table, &mut why) {
         assert!([Status::Decode, Status::Unsupported].contains(&status), "{status}: {why}");
         assert!(why.as_str().starts_with(&format!("/fuzz/a/{name}: ")), "{why}");
         assert!(!why.as_str().contains(char::is_control), "{why}");
@@ -73,12 +73,20 @@ pub fn check_cf(record: &ArrayRecord, name: &'static str, document: &[u8], table
     }
     assert!(why.is_empty(), "a text without an error: {why}");
     assert_eq!(table[..runs.len()], runs);
+    let mut stored = record.clone();
+    let found = read_cf((names, document), true, &mut stored, &mut table.to_vec(), &mut why);
+    assert_eq!((found, why.is_empty()), (Ok(()), true), "{why}");
+    assert_eq!((&stored.codecs, stored.fill), (&record.codecs, record.fill));
+    assert_eq!((stored.chunk_bytes, stored.byte_order), (record.chunk_bytes, record.byte_order));
     let Some(Codec::Filter(Filter::Cf(rule))) = decoded.codecs.first() else {
+        assert_eq!((stored.cf, stored.number_type()), (None, (decoded.dtype, decoded.dtype_bytes)));
         assert_eq!(decoded.codecs, record.codecs);
         assert_eq!((decoded.dtype_bytes, decoded.fill), (record.dtype_bytes, record.fill));
         return;
     };
     assert_eq!((decoded.dtype, decoded.dtype_bytes), (Dtype::F64, 8));
+    assert_eq!((stored.cf, stored.number_type()), (Some(*rule), (Dtype::F64, 8)));
+    assert_eq!(stored.dtype, rule.types.encoded.dtype);
     assert_eq!(decoded.codecs[1..], record.codecs[..]);
     assert!(decoded.fill[8..].iter().all(|byte| *byte == 0));
     assert!(rule.scale != 0.0 && rule.scale.is_finite() && rule.offset.is_finite());

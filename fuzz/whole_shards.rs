@@ -17,6 +17,10 @@ use wavetrain::status::{Status, Why};
 /// The encoder of a compressor.
 type Compress = fn(Codec, &[u8], &mut Choices<'_>) -> Vec<u8>;
 
+/// Elements of a chunk at most: each may take an index entry and the bounds of a compressor at
+/// every level, and all of that fits the room of a bench.
+const ELEMENTS_MAX: u64 = 4096;
+
 /// Checks one input.
 pub fn run(choices: &mut Choices<'_>, compress: Compress) {
     let record = chosen_record(choices);
@@ -57,7 +61,11 @@ fn chosen_record(choices: &mut Choices<'_>) -> ArrayRecord {
     extents[..axes].fill_with(|| 1 + choices.below(4));
     for number in (0..shards).rev() {
         record.shard_shape[number] = extents;
-        extents[..axes].iter_mut().for_each(|extent| *extent *= 1 + choices.below(3));
+        for axis in 0..axes {
+            let count = 1 + choices.below(3);
+            let elements: u64 = extents.iter().product();
+            extents[axis] *= if elements * count <= ELEMENTS_MAX { count } else { 1 };
+        }
         let byte_order = choices.one_of(&[ByteOrder::Little, ByteOrder::Big]);
         let (at_start, has_crc) = (choices.rarely(2), choices.rarely(2));
         record.index[number] = IndexLayout { at_start, has_crc, byte_order };

@@ -58,8 +58,10 @@ fn obvious(uri: &str) -> Result<String, Status> {
         return Ok(format!("raw:/{}?{query}", path.trim_start_matches('/')));
     }
     // Every uri of an array may end so, but what hooks name.
-    let (uri, cf) = match uri.strip_suffix("#cf=1").map(|array| array.trim_end_matches('/')) {
-        Some(array) if !array.is_empty() && !uri.starts_with("hook:") => (array, "#cf=1"),
+    let (uri, cf) = match uri.strip_suffix("#cf=1") {
+        Some(array) if is_array(array) && !uri.starts_with("hook:") => {
+            (array.trim_end_matches('/'), "#cf=1")
+        }
         _ => (uri, ""),
     };
     let is_file = is_file_uri(uri);
@@ -80,6 +82,13 @@ fn obvious(uri: &str) -> Result<String, Status> {
         path = &path[..path.len() - 1];
     }
     Ok(format!("{path}{level}{cf}"))
+}
+
+/// Whether there is a name before the slashes at the end, and not only a scheme.
+fn is_array(uri: &str) -> bool {
+    let name = uri.trim_end_matches('/');
+    let is_file = name.eq_ignore_ascii_case("file:") && name != uri;
+    !name.is_empty() && !is_file && scheme(uri).is_none_or(|scheme| name.len() > scheme.len() + 1)
 }
 
 fn scheme(uri: &str) -> Option<&str> {

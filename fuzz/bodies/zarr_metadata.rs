@@ -391,7 +391,7 @@ fn turn(chain: &Value, order: &mut Vec<usize>) -> usize {
         let axes = &transpose["configuration"]["order"];
         match axes.as_array() {
             Some(axes) => {
-                *order = axes.iter().map(|axis| order[axis.as_u64().unwrap() as usize]).collect();
+                *order = axes.iter().map(|axis| order[extent(axis) as usize]).collect();
             }
             None if axes == "F" => order.reverse(),
             None => assert_eq!(axes, "C"),

@@ -26,6 +26,9 @@
 //! other elements are first gathered so, in a buffer that stays in L1, by code that knows only
 //! their size: a kernel for each distance, order and pair would be three times the code.
 //!
+//! Elements of an array that is decoded by the CF conventions become f64 first, in that buffer, and
+//! then what their numbers are cast to.
+//!
 //! Where rounding needs the float unit, the thread holds a [`crate::simd::FloatEnvironment`].
 
 use crate::base::arena::{Rows, RowsMut};
@@ -33,8 +36,10 @@ use crate::base::limits::ELEMENT_BYTES_MAX;
 use crate::loops::casts::{
     GATHER_BYTES_MAX, Gather, Pair, RowLoop, clamping_pair, copies, copy_dense, pair,
 };
+use crate::loops::cf::cf as numbers_of;
 use crate::loops::simd::{COPY_KERNELS, reversed};
-use crate::records::{ByteOrder, DTYPES, Dtype};
+use crate::records::grid::EdgeRun;
+use crate::records::{ArrayRecord, ByteOrder, Cf, DTYPES, Dtype, Number, Types};
 use crate::simd::{DenseRows, Level, stream_fence};
 
 /// Bytes of gathered elements between two passes: with their results well inside L1, and enough
@@ -57,6 +62,8 @@ pub struct Cast {
     gather: [Gather; 2],
     /// Whether the elements are only copied, so that gathering them is all.
     copies: bool,
+    /// The numbers of CF that elements are made before that: what `dense` takes is f64.
+    cf: Option<(Cf, &'static [EdgeRun])>,
     /// Whether the target is not read soon.
     is_streamed: bool,
     level: Level,
@@ -148,6 +155,15 @@ impl Cast {
         })
     }
 
+    /// The same cast for elements of an array, if it takes the numbers that they are delivered as.
+    pub fn of_elements(self, record: &ArrayRecord) -> Option<Cast> {
+        let Some(cf) = record.cf else { return Some(self) };
+        let Cast { source_bytes, word_bytes, gather, .. } =
+            copy(self.level, record.dtype_bytes, record.dtype_bytes)?;
+        let cf = Some((cf, record.rows_of(&cf)));
+        Some(Cast { source_bytes, word_bytes, gather, copies: false, cf, ..self })
+    }
+
     /// The same cast for targets that are not read before much else was written.
     pub fn streamed(self, is_streamed: bool) -> Cast {
         Cast { is_streamed, ..self }
@@ -176,14 +192,46 @@ impl Cast {
         if length == 0 || target.count() == 0 {
             return;
         }
-        if length > 1 && plane.step != source_bytes as i64 {
-            self.gathered(plane, length, target);
-        } else {
-            self.side_by_side(plane, length, target);
+        let is_dense = length == 1 || plane.step == source_bytes as i64;
+        match &self.cf {
+            Some((cf, rows)) => self.decoded((cf, rows), (plane, is_dense), length, target),
+            None if is_dense => self.side_by_side(plane, length, target),
+            None => self.gathered(plane, length, target),
         }
         if self.is_streamed && !self.copies {
             stream_fence();
         }
+    }
+
+    /// The elements of a plane as CF has them, of which `is_dense` says whether they lie side by
+    /// side.
+    fn decoded(
+        &self,
+        (cf, rows): (&Cf, &[EdgeRun]),
+        (plane, is_dense): (&Plane<'_>, bool),
+        length: usize,
+        target: &mut RowsMut<'_>,
+    ) {
+        let encoded = Number { byte_order: plane.order, ..cf.types.encoded };
+        let cf = &Cf { types: Types { encoded, ..cf.types }, ..*cf };
+        let (step, source_bytes) = (plane.step as isize, self.source_bytes as usize);
+        let first_of_row = |row: usize| plane.first as isize + row as isize * plane.pitch as isize;
+        let mut stored = [0; GATHERED_BYTES];
+        self.through_buffer(length, target, &mut |row, count, at, piece, buffer| {
+            let place = |row| (first_of_row(row) + at as isize * step) as usize;
+            let bytes = piece * source_bytes;
+            if is_dense && count == 1 {
+                return numbers_of(cf, rows, &plane.bytes[place(row)..place(row) + bytes], buffer);
+            }
+            let stored = &mut stored[..count * bytes];
+            for (row, stored) in (row..).zip(stored.chunks_exact_mut(bytes)) {
+                match is_dense {
+                    true => stored.copy_from_slice(&plane.bytes[place(row)..place(row) + bytes]),
+                    false => self.gather[0](plane.bytes, place(row), step, stored),
+                }
+            }
+            numbers_of(cf, rows, stored, buffer);
+        });
     }
 
     fn is_swapped(&self, plane: &Plane<'_>) -> bool {
@@ -250,7 +298,11 @@ impl Cast {
         fill: &mut dyn FnMut(usize, usize, usize, usize, &mut [u8]),
     ) {
         let mut buffer = [0; GATHERED_BYTES];
-        let (source_bytes, target_bytes) = (self.source_bytes as usize, self.target_bytes as usize);
+        let target_bytes = self.target_bytes as usize;
+        let source_bytes = match self.cf {
+            Some(_) => size_of::<f64>(),
+            None => self.source_bytes as usize,
+        };
         let piece_max = length.min(GATHERED_BYTES / source_bytes);
         let group = GATHERED_BYTES / (piece_max * source_bytes);
         for row in (0..target.count()).step_by(group) {
@@ -298,6 +350,7 @@ fn copy(level: Level, bytes: u32, word_bytes: u32) -> Option<Cast> {
         swap: DenseRows::at(&copies.swap_kernels, RowLoop::Single(copies.swap), level),
         gather: copies.gather,
         copies: true,
+        cf: None,
         is_streamed: false,
         level,
     })

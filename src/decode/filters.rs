@@ -230,13 +230,14 @@ fn undo<'a>(
 
 /// The pairs of a cast, and the rows of CF.
 fn pairs_of(record: &ArrayRecord, filter: Filter) -> &[EdgeRun] {
-    let (first, count) = match filter {
-        Filter::Cast(cast) => (cast.first_pair, cast.pairs),
-        Filter::Cf(cf) => (cf.first_row, cf.rows),
-        _ => return &[],
-    };
-    let first = usize::from(first);
-    &record.pairs[first..first + usize::from(count)]
+    match filter {
+        Filter::Cast(cast) => {
+            let first = usize::from(cast.first_pair);
+            &record.pairs[first..first + usize::from(cast.pairs)]
+        }
+        Filter::Cf(cf) => record.rows_of(&cf),
+        _ => &[],
+    }
 }
 
 /// The fault of filtered bytes of the right size.

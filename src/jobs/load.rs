@@ -82,6 +82,7 @@ fn load<'w>(
         uri,
         field: None,
         is_cf: false,
+        casts_cf: !shared.settings.is_cuda() && config.augment == 0,
         files_max: config.max_npy_files,
         chunk_bytes_max: shared.settings.file_chunk_bytes,
         buffer,

@@ -25,14 +25,13 @@ const WIDE: usize = size_of::<f64>();
 pub fn cf(cf: &Cf, rows: &[EdgeRun], source: &[u8], target: &mut [u8]) {
     let bytes = cf.types.encoded.dtype.bytes() as usize;
     assert!(source.len() * WIDE == target.len() * bytes);
-    let is_swapped = bytes > 1 && cf.types.encoded.byte_order == ByteOrder::Big;
-    let mut swapped = [0; BLOCK * WIDE];
     let targets = target.as_chunks_mut::<WIDE>().0.chunks_mut(BLOCK);
-    for (source, target) in source.chunks(BLOCK * bytes).zip(targets) {
-        if !is_swapped {
-            decode_block(cf, rows, source, target);
-            continue;
-        }
+    let blocks = source.chunks(BLOCK * bytes).zip(targets);
+    if bytes == 1 || cf.types.encoded.byte_order == ByteOrder::Little {
+        return blocks.for_each(|(source, target)| decode_block(cf, rows, source, target));
+    }
+    let mut swapped = [0; BLOCK * WIDE];
+    for (source, target) in blocks {
         for (place, byte) in swapped.chunks_exact_mut(bytes).zip(source.chunks_exact(bytes)) {
             place.copy_from_slice(byte);
             place.reverse();

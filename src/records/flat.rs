@@ -39,8 +39,15 @@ pub const CF_MARK: &str = "#cf=1";
 
 /// The uri of an array before [`CF_MARK`]; None of one without it.
 pub fn split_cf(uri: &str) -> Option<&str> {
-    let array = uri.strip_suffix(CF_MARK)?.trim_end_matches('/');
-    (!array.is_empty() && !uri.starts_with(HOOK_PREFIX)).then_some(array)
+    let given = uri.strip_suffix(CF_MARK)?;
+    let array = given.trim_end_matches('/');
+    let slashes = given.strip_prefix(array)?;
+    // A scheme alone names no array.
+    let is_named = array.strip_suffix(':').is_none_or(|name| {
+        let slashes_max = if name.eq_ignore_ascii_case("file") { 0 } else { 1 };
+        name.contains('/') || slashes.len() <= slashes_max
+    });
+    (!array.is_empty() && is_named && !uri.starts_with(HOOK_PREFIX)).then_some(array)
 }
 
 /// The path of an array of zarr at `uri`.
@@ -81,9 +88,12 @@ mod tests {
         for (uri, path) in [("/a#cf=1", "/a"), ("/a/?field=b#cf=1", "/a"), ("/a#/#cf=1", "/a#")] {
             assert_eq!((split_cf(uri).is_some(), array_path(uri)), (true, path));
         }
-        for uri in ["/a#cf=1/", "/a#cf=0", "#cf=1", "/#cf=1", "hook:a#cf=1", "/a"] {
+        let of_schemes = ["my://#cf=1", "file:///#cf=1", "file:/#cf=1", "FILE:/#cf=1"];
+        let others = ["/a#cf=1/", "/a#cf=0", "#cf=1", "/#cf=1", "hook:a#cf=1", "/a"];
+        for uri in of_schemes.into_iter().chain(others) {
             assert_eq!((split_cf(uri), array_path(uri)), (None, uri));
         }
+        assert_eq!(split_cf("a:#cf=1"), Some("a:"));
     }
 
     #[test]

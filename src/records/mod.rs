@@ -202,6 +202,9 @@ pub struct ArrayRecord {
     pub is_fill_given: bool,
     /// The packing that attributes describe; elements are delivered as they are stored without CF.
     pub packing: Packing,
+    /// What CF makes of elements when they are cast. As a filter among `codecs` it makes that of
+    /// whole chunks, and this is None.
+    pub cf: Option<Cf>,
     /// The array is one file of elements as they are, the first of them at this byte: strides are
     /// those of the file, and a chunk is a part of it that begins at its first element. It has no
     /// shards then, the file is the only one, and its extents are in `shard_shape`.
@@ -251,6 +254,7 @@ impl ArrayRecord {
         fill: [0; ELEMENT_BYTES_MAX],
         is_fill_given: false,
         packing: Packing::NONE,
+        cf: None,
         flat: None,
         flat_version: None,
         parts: &[],

@@ -4,9 +4,9 @@
 //! In: their parameters. Out: what undoing them takes. Invariant: a value here is a word, as loops
 //! have them: integers as two's complement, floats as the f64 that they are.
 
-use super::ArrayRecord;
 use super::codec::{Codec, Filter, Types};
 use super::grid::EdgeRun;
+use super::{ArrayRecord, Dtype};
 
 /// `decoded = encoded / scale + offset`, in the type of both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,6 +136,20 @@ impl ArrayRecord {
             Codec::Filter(Filter::Cf(cf)) => u32::from(cf.rows),
             _ => 0,
         });
-        used.sum()
+        used.sum::<u32>() + self.cf.map_or(0, |cf| u32::from(cf.rows))
+    }
+
+    /// The rows of CF.
+    pub fn rows_of(&self, cf: &Cf) -> &'static [EdgeRun] {
+        let first = usize::from(cf.first_row);
+        &self.pairs[first..first + usize::from(cf.rows)]
+    }
+
+    /// The type and the bytes of the numbers that elements are delivered as, or cast from.
+    pub fn number_type(&self) -> (Dtype, u32) {
+        match self.cf {
+            Some(_) => (Dtype::F64, Dtype::F64.bytes()),
+            None => (self.dtype, self.dtype_bytes),
+        }
     }
 }

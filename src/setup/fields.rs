@@ -90,14 +90,16 @@ impl Field {
     /// The cast of an array's elements to those of the field, if there is one.
     pub fn cast_from(&self, record: &ArrayRecord) -> Option<Cast> {
         let find = if self.is_clamped { Cast::find_clamped } else { Cast::find };
-        find(record.dtype, record.dtype_bytes, self.dtype, self.dtype_bytes)
+        let (dtype, bytes) = record.number_type();
+        find(dtype, bytes, self.dtype, self.dtype_bytes)?.of_elements(record)
     }
 
     /// The same for memory of a caller: of RAW each array's own bytes.
     pub fn cast_to_target(&self, record: &ArrayRecord) -> Option<Cast> {
         match self.dtype {
             Dtype::Raw => {
-                Cast::find(record.dtype, record.dtype_bytes, Dtype::Raw, record.dtype_bytes)
+                let (dtype, bytes) = record.number_type();
+                Cast::find(dtype, bytes, Dtype::Raw, bytes)?.of_elements(record)
             }
             _ => self.cast_from(record),
         }

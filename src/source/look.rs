@@ -25,6 +25,8 @@ pub struct Look<'a> {
     pub field: Option<&'a str>,
     /// Whether its elements are decoded by the CF conventions.
     pub is_cf: bool,
+    /// Whether that is left to their cast.
+    pub casts_cf: bool,
     /// Numbered files at most.
     pub files_max: u32,
     /// Bytes of a chunk of a flat file at most.

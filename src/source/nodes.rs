@@ -36,8 +36,9 @@ pub fn node(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> 
     Some(match kind {
         DocumentKind::Zarr2Array => read_attributes(look, why),
         _ if look.is_cf => {
-            let names = (look.uri, kind.file_name());
-            read_cf(names, bytes, look.record, look.edges, why).map(|()| Seen::Array)
+            let document = ((look.uri, kind.file_name()), bytes);
+            let found = read_cf(document, look.casts_cf, look.record, look.edges, why);
+            found.map(|()| Seen::Array)
         }
         _ => Ok(Seen::Array),
     })
@@ -62,8 +63,8 @@ fn read_attributes(look: &mut Look<'_>, why: &mut Why) -> Result<Seen, Status> {
     look.record.packing = packing.unwrap_or_else(unknown);
     if look.is_cf {
         packing?;
-        let names = (look.uri, file_name);
-        read_cf(names, attributes?, look.record, look.edges, why)?;
+        let document = ((look.uri, file_name), attributes?);
+        read_cf(document, look.casts_cf, look.record, look.edges, why)?;
     }
     Ok(Seen::Array)
 }

@@ -379,7 +379,7 @@ impl Shared {
             return None;
         }
         let fill = value_element(f64::NAN, dtype, dtype_bytes)?;
-        Some(ArrayRecord { dtype, dtype_bytes, fill, ..record.clone() })
+        Some(ArrayRecord { dtype, dtype_bytes, fill, cf: None, ..record.clone() })
     }
 
     /// Counts an observation of a stage that began at `start_ns` and ends now, with its bytes

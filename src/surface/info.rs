@@ -294,6 +294,7 @@ fn read<'a>(
             uri: normal.as_str(),
             field: None,
             is_cf: false,
+            casts_cf: false,
             files_max: PARTS_MAX,
             // Chunks of a flat file are as small as whoever reads it wants them.
             chunk_bytes_max: FILE_CHUNK_BYTES,

@@ -61,8 +61,9 @@ pub fn check_record(
 /// Elements of the array do not become those of the field: what they can become.
 fn no_cast(record: &ArrayRecord, field: &Field, why: &mut Why) -> Status {
     let of = field.of();
-    let (from, to) = (record.dtype.name(), field.dtype.name());
-    let bytes = (record.dtype_bytes, field.dtype_bytes);
+    let given = record.number_type();
+    let (from, to) = (given.0.name(), field.dtype.name());
+    let bytes = (given.1, field.dtype_bytes);
     let reason =
         format_args!("no cast from {from} ({} bytes) to {to} ({} bytes)", bytes.0, bytes.1);
     let shape = core::fmt::from_fn(|f| {
@@ -79,7 +80,6 @@ fn no_cast(record: &ArrayRecord, field: &Field, why: &mut Why) -> Status {
              raw:FILE?dtype=bf16&shape={shape}&offset={offset}"
         ),
         None => {
-            let given = (record.dtype, record.dtype_bytes);
             let targets = core::fmt::from_fn(|f| {
                 let types = Cast::targets_of(given.0, given.1, field.is_clamped).enumerate();
                 { types }.try_for_each(|(number, dtype)| {

@@ -37,15 +37,16 @@ const OF_ELEMENTS: usize = 8;
 /// Ends the text of a refusal.
 const WAY: &str = "correct it, or leave out #cf=1";
 
-/// Makes the record of an array that of the numbers that its attributes make of its elements. They
-/// stand in `document`, which is `zarr.json` or `.zattrs`. Values that are missing go to rows of
-/// `table`, after those of the record. An array without such attributes stays as it is.
+/// Makes the record of an array that of the numbers that its attributes make of its elements: by a
+/// filter of chunks, or, if `is_cast`, when elements are cast. They stand in `document`, which is
+/// `zarr.json` or `.zattrs`. Values that are missing go to rows of `table`, after those of the
+/// record. An array without such attributes stays as it is.
 ///
 /// Errors: DECODE (not JSON, or not a value of the type), UNSUPPORTED (a contradiction, or a type
 /// that has no such attributes).
 pub fn read_cf(
-    (uri, file_name): (&str, &'static str),
-    document: &[u8],
+    ((uri, file_name), document): ((&str, &'static str), &[u8]),
+    is_cast: bool,
     record: &mut ArrayRecord,
     table: &mut [EdgeRun],
     why: &mut Why,
@@ -86,6 +87,10 @@ pub fn read_cf(
     // Adding -0.0 changes no number, and 0.0 would turn -0.0 over.
     let (scale, offset) = (read_factor(scale, 1.0)?, read_factor(offset, -0.0)?);
     let rule = Cf { types, scale, offset, first_row, rows: rows.used as u16 };
+    if is_cast {
+        record.cf = Some(rule);
+        return check_size(first, record);
+    }
     decode_with(first, rule, rows.rows, record)
 }
 
@@ -342,15 +347,21 @@ fn decode_with(
         let text = "codecs are as many as are read, and leave no room: leave out #cf=1";
         return Err(fail!(node, Unsupported, "{CODECS_MAX} {text}"));
     }
+    check_size(node, record)?;
     (record.dtype, record.dtype_bytes) = (decoded.dtype, decoded.dtype.bytes());
     record.byte_order = decoded.byte_order;
-    let elements = product(&record.chunk_shape[..record.axes()]);
-    let bytes = elements.and_then(|count| count.checked_mul(u64::from(record.dtype_bytes)));
-    if bytes.is_none_or(|bytes| bytes > CHUNK_BYTES_MAX) {
-        let way = "use smaller chunks, or leave out #cf=1";
-        let text = format_args!("of f64 have more than {CHUNK_BYTES_MAX} bytes");
-        return Err(fail!(node, Unsupported, "chunks {text}: {way}"));
-    }
     record.pack_chunk();
     Ok(())
+}
+
+/// Whether a chunk of the numbers has a size that is read. Which loader reads it does not matter.
+fn check_size(node: Node<'_, '_>, record: &ArrayRecord) -> Result<(), Status> {
+    let elements = product(&record.chunk_shape[..record.axes()]);
+    let bytes = elements.and_then(|count| count.checked_mul(size_of::<f64>() as u64));
+    if bytes.is_some_and(|bytes| bytes <= CHUNK_BYTES_MAX) {
+        return Ok(());
+    }
+    let way = "use smaller chunks, or leave out #cf=1";
+    let text = format_args!("of f64 have more than {CHUNK_BYTES_MAX} bytes");
+    Err(fail!(node, Unsupported, "chunks {text}: {way}"))
 }
