@@ -1,13 +1,10 @@
 //! Casts against numpy and ml_dtypes (tests/data/make_casts.py) and against the crate `half`.
 
 use super::cast::*;
-use crate::assemble::value_element;
 use crate::base::arena::{Claim, RowsMut};
 use crate::base::limits::ELEMENT_BYTES_MAX;
-use crate::loops::cf::cf;
 use crate::loops::convert::*;
-use crate::records::grid::EdgeRun;
-use crate::records::{ArrayRecord, ByteOrder, Cf, DTYPES, Dtype, Number, Types};
+use crate::records::{ByteOrder, DTYPES, Dtype};
 use crate::simd::{FloatEnvironment, Level};
 use std::vec;
 use std::vec::Vec;
@@ -58,7 +55,7 @@ fn records_of(mut rest: &'static [u8]) -> Vec<Known<'static>> {
     records
 }
 
-fn find(source: Dtype, target: Dtype) -> Cast {
+pub(super) fn find(source: Dtype, target: Dtype) -> Cast {
     find_at(Level::here(), source, target)
 }
 
@@ -82,7 +79,7 @@ fn cast_row(cast: &Cast, row: &Row<'_>, target: &mut [u8]) {
 }
 
 /// Casts the elements of `input` in the order in which they lie.
-fn cast_dense(cast: &Cast, input: &[u8]) -> Vec<u8> {
+pub(super) fn cast_dense(cast: &Cast, input: &[u8]) -> Vec<u8> {
     let step = i64::from(cast.source_bytes());
     let count = input.len() / cast.source_bytes() as usize;
     let mut output = vec![0xA5; count * cast.target_bytes() as usize];
@@ -92,7 +89,7 @@ fn cast_dense(cast: &Cast, input: &[u8]) -> Vec<u8> {
 }
 
 /// Casts the same elements laid out backwards, 3 bytes apart, in byte order `order`.
-fn cast_sparse(cast: &Cast, word: usize, input: &[u8], order: ByteOrder) -> Vec<u8> {
+pub(super) fn cast_sparse(cast: &Cast, word: usize, input: &[u8], order: ByteOrder) -> Vec<u8> {
     let size = cast.source_bytes() as usize;
     let count = input.len() / size;
     let mut spread = vec![0xEE; count * (size + 3)];
@@ -134,7 +131,7 @@ fn check_all() {
 
 /// The values of a type: all of up to 16 bits; of wider ones every top 16 bits with the bits below
 /// them clear, set, at ties of every target and on either side of them.
-fn values(dtype: Dtype) -> Vec<u8> {
+pub(super) fn values(dtype: Dtype) -> Vec<u8> {
     let below32 = [0u64, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 0x0FFF, 0x1000, 0x1001, 0x5A5A];
     let ties64 = [0u64, 1 << 28, 1 << 31, 1 << 41, 1 << 42, 0x1234_5678_9ABC, (1 << 48) - 1];
     let below64 = ties64.iter().flat_map(|tie| [*tie, tie ^ 1, tie.saturating_sub(1)]);
@@ -388,71 +385,6 @@ fn sizes_that_are_not_those_of_the_type_have_no_cast() {
     assert!(Cast::find(Dtype::F32, 4, Dtype::Raw, 8).is_none());
     assert!(Cast::find(Dtype::Raw, 17, Dtype::Raw, 17).is_none());
     assert!(Cast::find(Dtype::Raw, 0, Dtype::Raw, 0).is_none());
-}
-
-/// A cast of elements of `source` that CF decodes, and the decoding alone.
-fn decoded_cast(source: Dtype, target: Dtype) -> (Cast, impl Fn(&[u8]) -> Vec<u8>) {
-    let number = |dtype| Number { dtype, byte_order: ByteOrder::Little };
-    let types = Types { decoded: number(Dtype::F64), encoded: number(source) };
-    let is_float = matches!(source, Dtype::F16 | Dtype::F32 | Dtype::F64);
-    let word = |value: u64| if is_float { (value as f64).to_bits() } else { value };
-    let limits = EdgeRun { limit: word(0), cell_limit: word(100) };
-    let missing = EdgeRun { limit: word(1), cell_limit: word(1) };
-    let rows: &'static [EdgeRun] = Vec::leak(vec![EdgeRun::EMPTY, limits, missing]);
-    let rule = Cf { types, scale: 0.3, offset: -0.7, first_row: 1, rows: 2 };
-    let dtype_bytes = source.bytes();
-    let record = ArrayRecord {
-        dtype: source,
-        dtype_bytes,
-        cf: Some(rule),
-        pairs: rows,
-        ..ArrayRecord::EMPTY
-    };
-    assert_eq!(record.pairs_used(), 2);
-    let decode = move |input: &[u8]| {
-        let mut numbers = vec![0; input.len() / source.bytes() as usize * 8];
-        cf(&rule, &rows[1..], input, &mut numbers);
-        numbers
-    };
-    (find(Dtype::F64, target).of_elements(&record).unwrap(), decode)
-}
-
-#[test]
-fn numbers_of_cf_are_cast_as_if_whole_chunks_were_decoded_first() {
-    let mut missing = 0;
-    for source in
-        [Dtype::U8, Dtype::I16, Dtype::U32, Dtype::I64, Dtype::F16, Dtype::F32, Dtype::F64]
-    {
-        let mut input = values(source);
-        let small = |value: u8| value_element(value.into(), source, source.bytes()).unwrap();
-        (0..200).for_each(|value| input.extend(&small(value)[..source.bytes() as usize]));
-        for target in Cast::targets_of(Dtype::F64, 8, true).filter(|target| *target != Dtype::Raw) {
-            let (cast, decode) = decoded_cast(source, target);
-            let numbers = decode(&input);
-            missing +=
-                numbers.as_chunks().0.iter().filter(|n| f64::from_le_bytes(**n).is_nan()).count();
-            let expected = cast_dense(&find(Dtype::F64, target), &numbers);
-            let word = source.bytes() as usize;
-            assert!(!cast.is_copy(ByteOrder::Little) && !cast.is_copy(ByteOrder::Big));
-            assert!(cast_dense(&cast, &input) == expected, "{source:?} to {target:?}");
-            for order in [ByteOrder::Little, ByteOrder::Big] {
-                assert!(
-                    cast_sparse(&cast, word, &input, order) == expected,
-                    "{source:?} {order:?}"
-                );
-            }
-            // Rows of 7 elements, of which the source has 9.
-            let (size, rows) = (target.bytes() as usize, input.len() / word / 9);
-            let mut output = vec![0; rows * 7 * size];
-            let (step, pitch, order) = (word as i64, 9 * word as i64, ByteOrder::Little);
-            let plane = Plane { bytes: &input, first: word as u64, step, pitch, order };
-            cast.plane(&plane, &mut RowsMut::packed(&mut output, 7 * size));
-            for (row, found) in output.chunks(7 * size).enumerate() {
-                assert!(*found == expected[(9 * row + 1) * size..][..7 * size], "{source:?}");
-            }
-        }
-    }
-    assert!(missing > 1000);
 }
 
 #[test]

@@ -237,6 +237,8 @@ mod augment_tests;
 #[cfg(test)]
 pub(crate) mod cast_tests;
 #[cfg(test)]
+mod cf_tests;
+#[cfg(test)]
 mod fold_tests;
 #[cfg(test)]
 mod scatter_tests;

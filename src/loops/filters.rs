@@ -97,19 +97,47 @@ pub fn unscale(
     let (scale_f32, offset_f32) = (scale as f32, offset as f32);
     let half_of = |value: f64| f32_from_half(half_from_f64(value));
     let (scale_half, offset_half) = (half_of(scale), half_of(offset));
+    let (line_f32, line_f64) =
+        (|value| value / scale_f32 + offset_f32, |value| value / scale + offset);
+    let is_little = [types.encoded, types.decoded].map(|n| n.byte_order) == [ByteOrder::Little; 2];
+    // Floats that stay what they are need no words.
+    match (types.encoded.dtype, types.decoded.dtype) {
+        (Dtype::F32, Dtype::F32) if is_little => {
+            let line = |bytes| line_f32(f32::from_le_bytes(bytes)).to_le_bytes();
+            return each_element(source, target, line);
+        }
+        (Dtype::F64, Dtype::F64) if is_little => {
+            let line = |bytes| line_f64(f64::from_le_bytes(bytes)).to_le_bytes();
+            return each_element(source, target, line);
+        }
+        _ => {}
+    }
     for_blocks(types, source, target, Word::Float, &mut |words| {
         to_floats(from, words);
         for word in words {
             let value = f64::from_bits(*word);
             let result = match types.encoded.dtype {
-                Dtype::F32 => f64::from(value as f32 / scale_f32 + offset_f32),
+                Dtype::F32 => f64::from(line_f32(value as f32)),
                 Dtype::F16 => half(half(value as f32 / scale_half) as f32 + offset_half),
-                _ => value / scale + offset,
+                _ => line_f64(value),
             };
             *word = result.to_bits();
         }
         Ok(())
     })
+}
+
+/// Changes elements one by one, without words.
+fn each_element<const N: usize>(
+    source: &[u8],
+    target: &mut [u8],
+    change: impl Fn([u8; N]) -> [u8; N],
+) -> Result<(), Misfit> {
+    assert!(source.len() == target.len() && source.len().is_multiple_of(N));
+    for (place, element) in target.as_chunks_mut().0.iter_mut().zip(source.as_chunks().0) {
+        *place = change(*element);
+    }
+    Ok(())
 }
 
 /// The nearest binary16 of an f32.

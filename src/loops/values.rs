@@ -64,6 +64,17 @@ pub fn cast(
         return as_type(types, source, target);
     }
     let (from, to) = (Word::of(types.encoded.dtype), Word::of(types.decoded.dtype));
+    // A float of the target has each value of such integers, or rounds it once.
+    let is_short = types.encoded.dtype.bytes() <= 4 || types.decoded.dtype == Dtype::F64;
+    if is_plain(cast) && is_short && from != Word::Float {
+        return for_blocks(types, source, target, to, &mut |words| {
+            for word in words {
+                let float = if from == Word::Signed { *word as i64 as f64 } else { *word as f64 };
+                *word = paired(pairs, from, *word).unwrap_or(float.to_bits());
+            }
+            Ok(())
+        });
+    }
     let rule = Rule::of(cast);
     for_blocks(types, source, target, to, &mut |words| {
         for word in words {
@@ -160,13 +171,17 @@ impl Rule {
     fn rounded(&self, value: f64) -> i128 {
         // From here on every float is a multiple of 2^64, and beyond all integers.
         const HUGE: f64 = (1u128 << 120) as f64;
+        const WHOLE: f64 = (1u64 << 52) as f64;
         let size = f64::from_bits(value.to_bits() & !SIGN);
         let sign = if value < 0.0 { -1 } else { 1 };
         if size >= HUGE {
             return sign << 120;
         }
-        let cut = size as u128 as i128;
-        // Exact: nothing is left of floats from 2^52 on.
+        // Nothing is left of floats from 2^52 on.
+        if size >= WHOLE {
+            return sign * (size as u128 as i128);
+        }
+        let cut = size as i64;
         let rest = size - cut as f64;
         let is_up = match self.rounding {
             Rounding::NearestEven => rest > 0.5 || rest == 0.5 && cut & 1 == 1,
@@ -175,7 +190,7 @@ impl Rule {
             Rounding::Positive => rest > 0.0 && sign > 0,
             Rounding::Negative => rest > 0.0 && sign < 0,
         };
-        sign * (cut + i128::from(is_up))
+        sign * i128::from(cut + i64::from(is_up))
     }
 
     /// A value in the format, as the bits of an f64; None if the format is too small for it.

@@ -283,9 +283,8 @@ fn read<'a>(
     normalize_uri(uri, normal, why)?;
     store.refuse_scheme(normal.as_str(), why)?;
     let _float = FloatEnvironment::enter();
-    let Some((buffer, edges, alias)) = split_block(scratch) else {
-        return Err(fail!(why, Internal, "{uri}: the scratch block is too small for a uri"));
-    };
+    let no_room = || fail!(why, Internal, "{uri}: the scratch block is too small for a uri");
+    let (buffer, edges, alias) = split_block(scratch).ok_or_else(no_room)?;
     // Ends: what a uri stands for is longer than it, or names files by their numbers.
     loop {
         let mut look = Look {
