@@ -565,7 +565,10 @@ impl BoxModel {
                 Pad::None => false,
                 Pad::Constant => self.map.is_none(),
                 Pad::Edge => extent > 0,
-                Pad::Reflect => extent > 0 && low < extent && high > 0,
+                Pad::Reflect => {
+                    let meets = |run: &[i64]| run.iter().any(|at| (0..extent).contains(at));
+                    extent > 0 && runs(all).into_iter().all(meets)
+                }
             }
         })
     }
@@ -624,6 +627,21 @@ pub fn bytes_of<T>(value: &T) -> Vec<u8> {
 /// Whether a box from here to there is short or of no places at all: the oracle counts them.
 fn is_near(begin: i64, end: i64) -> bool {
     end.saturating_sub(begin) < 64
+}
+
+/// The longest runs of coordinates that are neighbours, up or down, from the first one on.
+fn runs(mut all: &[i64]) -> Vec<&[i64]> {
+    let mut runs = Vec::new();
+    while let Some(first) = all.first() {
+        let is_run = |step: i64| {
+            let line = (0..).map(|place| first + step * place);
+            all.iter().zip(line).take_while(|(at, expected)| *at == expected).count()
+        };
+        let (run, rest) = all.split_at(is_run(1).max(is_run(-1)));
+        runs.push(run);
+        all = rest;
+    }
+    runs
 }
 
 /// Bounds, step and the extent of what is read, so that there are that many places.

@@ -5,8 +5,8 @@
 #   fuzz/run.sh smoke                  a few seconds each, and the canary must be found: for .ci/run
 #   fuzz/run.sh seeds TARGET|all       adds at most SEEDS_MAX of what was found to fuzz/seeds
 #
-# The targets of remote/fuzz, a workspace of its own, are remote_archive and remote_name. All and smoke
-# leave them out, because they build 130 crates: name them, or `remote` for both.
+# Those of remote/fuzz, a workspace of its own, have remote_ before their names. All and smoke leave them
+# out, because they build 130 crates: name them, or `remote` for all of them.
 #
 # Options before the words: -s none (no AddressSanitizer: faster, for long runs), -jobs N (N
 # processes per target), -nice (idle priority). Environment: CORPUS, where inputs are kept
@@ -43,7 +43,15 @@ logs=$folder/logs
 
 remote_targets() { sed -n 's/^name = "\(.*\)"$/remote_\1/p' remote/fuzz/Cargo.toml | grep -vx remote_wavetrain-remote-fuzz; }
 
-all_targets() { sed -n 's/^name = "\(.*\)"$/\1/p' fuzz/Cargo.toml | grep -vx -e wavetrain-fuzz -e canary; }
+# Those that bodies/mod.rs lists. They are one program, which FUZZ_BODY names a body.
+all_targets() { sed -n 's/^    ("\(.*\)", .*::run),$/\1/p' fuzz/bodies/mod.rs; }
+program_of() {
+  case $1 in
+    remote_*) echo "${1#remote_}" ;;
+    canary) echo canary ;;
+    *) echo body ;;
+  esac
+}
 
 missing() {
   rustup toolchain list 2> /dev/null | grep -q '^nightly' || { echo "no nightly toolchain"; return; }
@@ -55,12 +63,13 @@ missing() {
 
 # Without cfg(fuzzing), which any crate may look at: what is fuzzed is what ships.
 build() {
-  local more=(--no-cfg-fuzzing)
+  local more=(--no-cfg-fuzzing) program
+  program=$(program_of "$1")
   # The companion's crate shows what is fuzzed under that cfg alone.
   [[ $1 == remote_* ]] && more=(--fuzz-dir remote/fuzz)
-  cargo +nightly fuzz build "${more[@]}" -s "$sanitizer" --target-dir "$folder" "${1#remote_}" \
-    > "$logs/$1.build" 2>&1 ||
-    { cat "$logs/$1.build" >&2; exit 1; }
+  cargo +nightly fuzz build "${more[@]}" -s "$sanitizer" --target-dir "$folder" "$program" \
+    > "$logs/$program.build" 2>&1 ||
+    { cat "$logs/$program.build" >&2; exit 1; }
 }
 
 # Longest input: enough for the structure that each reads, short enough to be fast.
@@ -87,7 +96,7 @@ round() {
   local existing=()
   for seed in "${seeds[@]}"; do [[ -d $seed ]] && existing+=("$seed"); done
   case $target in group | json | ngff | selection | zarr*_metadata) existing+=(-dict=fuzz/json.dict) ;; esac
-  "${priority[@]}" "$folder/$triple/release/${target#remote_}" "$CORPUS/$target" "${existing[@]}" \
+  FUZZ_BODY=$target "${priority[@]}" "$folder/$triple/release/$(program_of "$target")" "$CORPUS/$target" "${existing[@]}" \
     -max_total_time="$seconds" -max_len="$(length_max "$target")" -len_control=0 -timeout=20 \
     -rss_limit_mb=3072 -artifact_prefix="fuzz/artifacts/$target/" -print_final_stats=1 "$@"
 }
@@ -161,7 +170,8 @@ mkdir -p "$logs"
 case $word in
   smoke)
     targets=$(all_targets)
-    for target in $targets canary; do build "$target"; done
+    build body
+    build canary
     canary
     header
     status=0
@@ -178,7 +188,7 @@ case $word in
       # A fuzzer that runs meanwhile takes files away, so a copy is looked at.
       cp "$CORPUS/$target"/* "$found/" 2> /dev/null || true
       # Inputs that cover every edge that was found; where they are too many, the longest of them.
-      "$folder/$triple/release/${target#remote_}" -set_cover_merge=1 -use_counters=0 -use_value_profile=0 \
+      FUZZ_BODY=$target "$folder/$triple/release/$(program_of "$target")" -set_cover_merge=1 -use_counters=0 -use_value_profile=0 \
         -max_len="$(length_max "$target")" "$small" "fuzz/seeds/$target" "$found" > "$logs/$target.merge" 2>&1
       count=$(ls -A "fuzz/seeds/$target" | wc -l)
       for name in $(ls -S "$small"); do
@@ -203,7 +213,16 @@ case $word in
       remote) targets=$(remote_targets) ;;
       *) targets=$word ;;
     esac
-    for target in $targets; do build "$target"; done
+    known=$(all_targets; remote_targets)
+    for target in $targets; do
+      grep -qx "$target" <<< "$known" || { echo "no such target: $target, but $(echo $known)" >&2; exit 2; }
+    done
+    for program in $(for target in $targets; do program_of "$target"; done | sort -u); do
+      case $program in
+        body) build body ;;
+        *) build "remote_$program" ;;
+      esac
+    done
     header
     status=0
     for target in $targets; do row "$target" "${2:-60}" || status=1; done

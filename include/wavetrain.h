@@ -613,7 +613,8 @@ typedef struct wavetrain_affine {
  * WAVETRAIN_INVALID; places that no box covers hold pad_value of the field. */
 /* An axis of a box that reads elements one by one, in any order, repeats kept: place p of the axis
  * has the element indices[p] of the array. Several lists of a box are their product, as numpy.ix_
- * has it. Elements outside of the array are padding, as of other boxes.
+ * has it. Elements outside of the array are padding, as of other boxes: with pad_mode reflect each
+ * run of neighbours must meet the array.
  *
  * A run of neighbours, up or down, is planned as a box of its own, and a chunk is read and decoded
  * once for all of them. For MEMORY, VALUE, read_into and boxes with a wavetrain_affine, lists are

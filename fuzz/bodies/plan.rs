@@ -617,7 +617,7 @@ fn check_axis(choices: &mut Choices<'_>) {
         _ if begin >= 0 && end <= extent => None,
         PadMode::None => Some(AxisFault::Outside),
         PadMode::Edge | PadMode::Reflect if extent == 0 => Some(AxisFault::NoElement),
-        PadMode::Reflect if is_apart => Some(AxisFault::Outside),
+        PadMode::Reflect if is_apart => Some(AxisFault::Apart),
         _ => None,
     };
     assert_eq!(found.err(), expected_fault, "[{begin}, {end}) of {extent}, {mode:?}");

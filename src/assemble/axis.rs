@@ -20,8 +20,10 @@ const NO_SOURCE: i64 = -1;
 pub enum AxisFault {
     /// It begins at its end or behind it.
     Empty,
-    /// It leaves the array and nothing says what is there; for reflect: it lies wholly outside.
+    /// It leaves the array, and no padding is there.
     Outside,
+    /// It lies wholly outside, and the padding is a mirror image.
+    Apart,
     /// There is no element to repeat or mirror.
     NoElement,
     /// Its length, or the extent, does not fit in an i64.
@@ -73,7 +75,7 @@ pub fn source_range(
         PadMode::Constant => (begin.max(0), end.min(extent)),
         PadMode::Edge | PadMode::Reflect if extent == 0 => return Err(AxisFault::NoElement),
         PadMode::Edge => (begin.clamp(0, last), (end - 1).clamp(0, last) + 1),
-        PadMode::Reflect if is_apart => return Err(AxisFault::Outside),
+        PadMode::Reflect if is_apart => return Err(AxisFault::Apart),
         PadMode::Reflect => reflected_hull(begin, end, extent),
     };
     Ok((first as u64, limit as u64))
@@ -334,8 +336,8 @@ pub(super) mod tests {
         assert_eq!(range(4, 3, 10, PadMode::None), Err(AxisFault::Empty));
         assert_eq!(range(-1, 3, 10, PadMode::None), Err(AxisFault::Outside));
         assert_eq!(range(0, 11, 10, PadMode::None), Err(AxisFault::Outside));
-        assert_eq!(range(10, 11, 10, PadMode::Reflect), Err(AxisFault::Outside));
-        assert_eq!(range(-4, 0, 10, PadMode::Reflect), Err(AxisFault::Outside));
+        assert_eq!(range(10, 11, 10, PadMode::Reflect), Err(AxisFault::Apart));
+        assert_eq!(range(-4, 0, 10, PadMode::Reflect), Err(AxisFault::Apart));
         assert_eq!(range(0, 1, 0, PadMode::None), Err(AxisFault::Outside));
         assert_eq!(range(0, 1, 0, PadMode::Edge), Err(AxisFault::NoElement));
         assert_eq!(range(0, 1, 0, PadMode::Reflect), Err(AxisFault::NoElement));

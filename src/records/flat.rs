@@ -3,6 +3,7 @@
 //! In: extents. Out: chunks that nobody wrote as such, parts of a file.
 
 use super::ArrayRecord;
+use crate::base::text::scheme;
 
 /// What stands before the name of an array that the host describes.
 pub const HOOK_PREFIX: &str = "hook:";
@@ -41,12 +42,9 @@ pub const CF_MARK: &str = "#cf=1";
 pub fn split_cf(uri: &str) -> Option<&str> {
     let given = uri.strip_suffix(CF_MARK)?;
     let array = given.trim_end_matches('/');
-    let slashes = given.strip_prefix(array)?;
     // A scheme alone names no array.
-    let is_named = array.strip_suffix(':').is_none_or(|name| {
-        let slashes_max = if name.eq_ignore_ascii_case("file") { 0 } else { 1 };
-        name.contains('/') || slashes.len() <= slashes_max
-    });
+    let is_root = array.len() < given.len() && array.eq_ignore_ascii_case("file:");
+    let is_named = scheme(given).is_none_or(|name| array.len() > name.len() + 1) && !is_root;
     (!array.is_empty() && is_named && !uri.starts_with(HOOK_PREFIX)).then_some(array)
 }
 

@@ -172,6 +172,10 @@ pub(super) fn axis_failure(
         AxisFault::Outside => {
             "it exceeds the array, and pad_mode is none: move the box, or set pad_mode"
         }
+        AxisFault::Apart => {
+            "it and the array do not meet, as pad_mode reflect needs: move the box, or set \
+             pad_mode to edge or constant"
+        }
         AxisFault::NoElement => "there is no element to repeat or mirror",
         AxisFault::Overflow => "its length does not fit 63 bits",
         AxisFault::StepsOutside => "steps of more than one element must stay inside",

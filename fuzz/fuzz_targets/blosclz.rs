@@ -1,8 +1,0 @@
-#![no_main]
-
-#[path = "../bodies/blosclz.rs"]
-mod body;
-#[path = "../guard.rs"]
-mod guard;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));

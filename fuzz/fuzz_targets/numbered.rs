@@ -1,8 +1,0 @@
-#![no_main]
-
-#[path = "../bodies/numbered.rs"]
-mod body;
-#[path = "../choices.rs"]
-mod choices;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));
