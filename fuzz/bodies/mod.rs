@@ -1,5 +1,5 @@
-//! The bodies of the fuzz targets, and all that they share. fuzz_targets/body.rs hands them the bytes
-//! of libFuzzer, tests/fuzz_replay.rs those of seeds and regressions.
+//! The bodies of the fuzz targets, and all that they share. fuzz_targets/body.rs hands them the
+//! bytes of libFuzzer, tests/fuzz_replay.rs those of seeds and regressions.
 
 pub mod affine;
 #[path = "../../tests/common/affine_model.rs"]
