@@ -203,8 +203,8 @@ impl Cast {
         }
     }
 
-    /// The elements of a plane as CF has them, of which `is_dense` says whether they lie side by
-    /// side.
+    /// Casts the numbers that CF makes of the elements of a plane. `is_dense`: those of a row lie
+    /// side by side.
     fn decoded(
         &self,
         (cf, rows): (&Cf, &[EdgeRun]),
