@@ -55,6 +55,7 @@
  * the CF conventions, as xarray does. Elements that are missing (_FillValue, missing_value), or
  * outside of valid_range, are NaN; others are x * scale_factor + add_offset in f64. The array is
  * one of F64. Attributes that contradict each other, or do not fit the type, are refused by name.
+ * A field or a config with cf = 1 adds the ending to the uris of its boxes.
  *
  * Filters and checksums of numcodecs in zarr arrays are undone on the CPU, on whole chunks:
  * shuffle, delta, fixedscaleoffset, astype, packbits, crc32, adler32, fletcher32, crc32c at either
@@ -729,7 +730,9 @@ typedef struct wavetrain_field {
     uint32_t dtype_bytes;   /* bytes of an element where dtype is RAW, 1 to 16; else 0 */
     uint32_t pad_mode;      /* WAVETRAIN_PAD_ */
     uint32_t pad_value_set; /* 1: PAD_CONSTANT takes pad_value, 0: the array's fill value */
-    uint32_t reserved;      /* 0 */
+    uint32_t cf;            /* 1: each array that its boxes read is decoded by the CF conventions, as
+                               if the uri ended with #cf=1. push refuses arrays that are not zarr's.
+                               What is fed has no attributes and stays as it is */
     uint64_t sample_shape[WAVETRAIN_RANK_MAX]; /* each at least 1 */
     double pad_value;       /* that padding, skipped samples and places that no box covers hold;
                                must fit dtype */
@@ -1596,7 +1599,9 @@ typedef struct wavetrain_config {
     wavetrain_source_hook source;
     /* WAVETRAIN_DECODE_: the chunks that are decoded on the device. [AUTO] */
     uint32_t device_decode;
-    uint32_t reserved3; /* Always 0. */
+    /* 1: arrays that boxes name are decoded by the CF conventions, as if their uris ended with
+     * #cf=1. With fields each field has its own cf. [0] */
+    uint32_t cf;
     wavetrain_store_hook store; /* Functions that the files hook lacks. [none] */
     /* Stack of a hook on each of wavetrain's own threads; below it is a guard of 128 KiB. 0 =
      * derived: 256 KiB. Stacks have no part for hooks, and guards of a page, if no hook but

@@ -594,6 +594,11 @@ struct field : wavetrain_field {
         pad_value_set = 1;
         return *this;
     }
+    /* Arrays are decoded by the CF conventions, as if their uris ended with #cf=1. */
+    field &decode_cf(bool on = true) noexcept {
+        cf = on ? 1 : 0;
+        return *this;
+    }
 };
 static_assert(sizeof(field) == sizeof(wavetrain_field), "a field adds nothing to the C struct");
 

@@ -372,7 +372,7 @@ impl Session<'_> {
             5 => spec.dtype = choices.one_of(&[99, u32::MAX]),
             6 => spec.dtype_bytes = choices.one_of(&[17, u32::MAX]),
             7 => spec.pad_mode = 4,
-            8 => spec.reserved = 1,
+            8 => spec.cf = 2,
             9 => (spec.dtype, spec.dtype_bytes, spec.pad_value) = (Dtype::U8 as u32, 0, 256.0),
             10 => bytes = choices.one_of(&[known - 1, 8, 0]),
             11 => (bytes, filler) = (known + 8, 1),

@@ -249,6 +249,8 @@ class Field:
     name: 1 to 63 bytes, without '/'.
     sample_shape: extents of a sample, up to 16 axes; (): one element for each.
     dtype, dtype_bytes, pad_mode, pad_value: as of Config. Places that no box covers hold pad_value.
+    cf: arrays are decoded by the CF conventions, as if their uris ended with #cf=1: missing values
+        are NaN, others x * scale_factor + add_offset. Only zarr arrays; what is fed stays as it is.
 
     >>> Field("label", dtype="int64").dtype is Dtype.I64
     True
@@ -260,9 +262,11 @@ class Field:
     dtype_bytes: int = 0
     pad_mode: Choice[PadMode] = Choice(PadMode.NONE)
     pad_value: float | None = None
+    cf: bool = False
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
+        keep(self, "cf", _border.flag("cf", self.cf))
         keep(self, "name", _border.label("name", self.name, _native.NAME_BYTES - 1))
         keep(self, "sample_shape", shape(self.sample_shape, 0))
         keep(self, "dtype_bytes", _border.whole("dtype_bytes", self.dtype_bytes, 0, 16))
@@ -280,7 +284,7 @@ def number(name: str, default: int | None = None, most: int | None = None) -> An
 
 
 # Fields that are true or false, and no part of a field's description.
-FLAGS = ("keep_loaded", "map_uncompressed", "saturate", "share_owner", "check_memory")
+FLAGS = ("keep_loaded", "map_uncompressed", "saturate", "share_owner", "check_memory", "cf")
 
 
 @knows(CONFIG)
@@ -309,8 +313,9 @@ class Config:
         dtype_bytes: bytes of an element where dtype is RAW; else 0.
         saturate: arrays of all numbers become an integer dtype: cut off towards 0, clamped to its
             limits; NaN is 0. False: only integers that always fit.
+        cf: arrays are decoded by the CF conventions, as of Field.
         fields: several tensors in a batch: up to 8 of `Field`, in the place of sample_shape, dtype,
-            dtype_bytes, pad_mode and pad_value.
+            dtype_bytes, pad_mode, pad_value and cf.
         max_boxes_per_sample: up to 255; 0: one for each field. Set it where boxes are a part of
             sample_shape, also where there are no fields.
         max_indices_per_sample: of the axes of boxes that are arrays of indices; of several such
@@ -465,6 +470,7 @@ class Config:
     check_memory: bool = True
     cpus: Sequence[int] | None = None
     saturate: bool = False
+    cf: bool = False
 
     @classmethod
     def default(
@@ -620,7 +626,7 @@ def to_native_field(field: Field) -> _native.Field:
     native = _native.Field(name=field.name.encode(), sample_rank=len(field.sample_shape))
     native.sample_shape[: native.sample_rank] = field.sample_shape
     native.dtype, native.dtype_bytes = field.dtype, field.dtype_bytes
-    native.pad_mode = field.pad_mode
+    native.pad_mode, native.cf = field.pad_mode, int(field.cf)
     if field.pad_value is not None:
         native.pad_value_set, native.pad_value = 1, field.pad_value
     return native

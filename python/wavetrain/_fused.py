@@ -20,7 +20,7 @@ from wavetrain._info import array_info
 from wavetrain._orders import Place
 from wavetrain._pixels import numpy_
 from wavetrain._recipes import Boxes, Recipe, pad_of
-from wavetrain._sample import Box, Sample
+from wavetrain._sample import Box, Sample, named
 from wavetrain._table import Column, Rows
 from wavetrain.augment import apply_filters, split
 
@@ -89,7 +89,10 @@ def picture_of(given: Any, field: Field, files: Any) -> Picture:
                 f"transforms: recipes take Columns of {rank} axes or more (got {column.rank}): "
                 "return samples in place of a table"
             )
-    kind = fed.dtype if isinstance(fed, Fed) else array_info(uri, files=files).dtype
+    if isinstance(fed, Fed):
+        kind = fed.dtype
+    else:
+        kind = array_info(named(uri, field.cf), files=files).dtype
     dtype: Any = numpy_().dtype("f4") if kind in (Dtype.BF16, None) else kind.dtype
     return Picture(tuple(extents[len(extents) - rank :]), dtype)
 
@@ -128,7 +131,9 @@ class Fused:
         else:
             rank = len(shape_of(config))
         names = [field.name for field in config.fields] if config else []
-        self.field = Field(names[0] if names else "0", (1,) * rank)
+        first = config and (config.fields[0] if config.fields else config)
+        is_cf = bool(first and first.cf)
+        self.field = Field(names[0] if names else "0", (1,) * rank, cf=is_cf)
         self.names = names
         picture = picture_of(given, self.field, files)
         self.shape, self.dtype = picture

@@ -10,7 +10,7 @@ from typing import Any, cast
 from wavetrain import _border
 from wavetrain._border import short
 from wavetrain._info import Axis, NodeKind, array_info
-from wavetrain._sample import Box, uri_of
+from wavetrain._sample import CF_MARK, Box, uri_of
 
 ROUNDING = 1e-6  # as of "#scale=": voxels are no longer than asked for but for this part
 Pair = tuple[float, float]
@@ -142,8 +142,11 @@ class Image:
 
 
 def image(uri: Any, *, files: Any = None) -> Image:
-    """The levels of the multiscale image at `uri`, read through `files` as by a Pipeline."""
-    path = uri_of(uri).rstrip("/")
+    """The levels of the multiscale image at `uri`, read through `files` as by a Pipeline. Its boxes
+    are decoded by the CF conventions if it ends with #cf=1."""
+    name = uri_of(uri)
+    group = name.removesuffix(CF_MARK)
+    path, mark = group.rstrip("/"), name[len(group) :]
     info = array_info(path, files=files)
     levels = [entry for entry in info.entries if entry.level is not None]
     if info.kind != NodeKind.IMAGE or not levels or len({entry.image for entry in levels}) != 1:
@@ -151,10 +154,10 @@ def image(uri: Any, *, files: Any = None) -> Image:
         raise ValueError(f"{path} is not a multiscale image: give a box in voxels")
     made: list[Level] = []
     for entry in levels:
-        place = f"{path}/{entry.path}"
+        place = f"{path}/{entry.path}{mark}"
         shape = array_info(place, files=files).shape
         made.append(Level(place, shape, entry.scale, entry.translation))
-    return Image(path, levels[0].axes, tuple(made))
+    return Image(path + mark, levels[0].axes, tuple(made))
 
 
 def up(number: float) -> int:

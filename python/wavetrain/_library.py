@@ -56,6 +56,7 @@ SPELLED = {
     "such arrays, and it is not set: give it",
     "or let config_fit set it": "or give Pipeline(config, fit=[uri])",
     "saturate = 1": "saturate=True",
+    " cf = 1": " cf=True",
     "pop_timeout_ns": "pop_timeout_s",
     "reset_timeout_ns": "reset_timeout_s",
     "stats.io and stats.decode": "stats().io and stats().decode",

@@ -495,7 +495,7 @@ class Field(Structure):
     dtype_bytes: int
     pad_mode: int
     pad_value_set: int
-    reserved: int
+    cf: int
     sample_shape: Array[c_uint64]
     pad_value: float
 
@@ -506,7 +506,7 @@ class Field(Structure):
         ("dtype_bytes", c_uint32),
         ("pad_mode", c_uint32),
         ("pad_value_set", c_uint32),
-        ("reserved", c_uint32),
+        ("cf", c_uint32),
         ("sample_shape", c_uint64 * RANK_MAX),
         ("pad_value", c_double),
     ]
@@ -1165,7 +1165,7 @@ class Config(Structure):
     max_resample_bytes: int
     source: SourceHook
     device_decode: int
-    reserved3: int
+    cf: int
     store: StoreHook
     hook_stack_bytes: int
     max_open_files: int
@@ -1251,7 +1251,7 @@ class Config(Structure):
         ("max_resample_bytes", c_uint64),
         ("source", SourceHook),
         ("device_decode", c_uint32),
-        ("reserved3", c_uint32),
+        ("cf", c_uint32),
         ("store", StoreHook),
         ("hook_stack_bytes", c_uint64),
         ("max_open_files", c_uint32),

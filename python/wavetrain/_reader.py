@@ -36,7 +36,7 @@ from wavetrain._interrupts import Kept
 from wavetrain._library import call_on, failure, library, new_error
 from wavetrain._owned import Owned
 from wavetrain._pipeline import CLOSE_S, Loader
-from wavetrain._sample import Box, Served, root_of, uri_of
+from wavetrain._sample import Box, Served, named, root_of, uri_of
 from wavetrain._stats import Stats, read_stats
 from wavetrain._stores import files_for, needs_files, store, uris_of
 from wavetrain._table import Fields
@@ -169,6 +169,7 @@ class Reader(Owned):
         other = self._reader_of(name)
         if other is not None:
             return other.read(name, walks, out, field=field)
+        name = self._named(name, field)
         while True:
             made, known = self._box(uri, name, walks, field)
             number = self._fields.number(made.field)
@@ -201,6 +202,12 @@ class Reader(Owned):
             if root not in self._of_stores:
                 self._of_stores[root] = Reader(self._config, files=found)
             return self._of_stores[root]
+
+    def _named(self, uri: str, field: str | int) -> str:
+        fields = self._config.fields
+        if not any(each.cf for each in fields):
+            return named(uri, self._config.cf)
+        return named(uri, fields[self._fields.number(field)].cf)
 
     def _box(
         self, uri: Any, name: str, walks: list[Any] | None, field: str | int

@@ -19,6 +19,8 @@ from wavetrain._fed import Fed, Number, feed
 from wavetrain._remote import far_of
 from wavetrain._words import BOX, SAMPLE, refusal
 
+CF_MARK = "#cf=1"  # at the end of a uri: elements are decoded by the CF conventions
+
 EMPTY: tuple[int, ...] = ()
 ARRAYS = ", an array in memory (give numpy.asarray(..) of what is none) or a number"
 BOXES_MAX = 255  # of a sample, see max_boxes_per_sample in wavetrain.h
@@ -470,6 +472,11 @@ def is_store(given: Any) -> bool:
     """Whether it is a Store of zarr-python 3, which is imported then."""
     module = sys.modules.get("zarr.abc.store")
     return module is not None and isinstance(given, module.Store)
+
+
+def named(uri: str, is_cf: bool) -> str:
+    """The uri of an array as boxes of a field name it, with the field's cf."""
+    return f"{uri}{CF_MARK}" if is_cf and not uri.endswith(CF_MARK) else uri
 
 
 def uri_of(given: Any, others: str = "", name: str = "uri") -> str:

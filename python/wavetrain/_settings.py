@@ -42,6 +42,7 @@ LIMITS = {
     "augment": (0, 0, 1),
     "max_resample_bytes": (0, 0, 17592186044416),
     "device_decode": (0, 0, 2),
+    "cf": (0, 0, 1),
     "hook_stack_bytes": (0, 0, 1073741824),
     "max_open_files": (0, 0, 4294967295),
     "keep_loaded": (1, 0, 1),

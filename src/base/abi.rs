@@ -459,8 +459,8 @@ c_structs! {
         pad_mode: u32,
         /// 1: constant padding takes pad_value; 0: the array's fill value.
         pad_value_set: u32,
-        /// Always 0.
-        reserved: u32,
+        /// 1: arrays are decoded by the CF conventions, as with #cf=1 at the end of their uris.
+        cf: u32,
         /// Extents of a sample, each at least 1.
         sample_shape: [u64; RANK_MAX],
         /// What padding, places that no box covers and skipped samples hold.

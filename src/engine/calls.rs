@@ -25,6 +25,7 @@ use crate::jobs::tensors::check_field;
 use crate::os::sink::Level;
 use crate::records::write_level_name;
 use crate::setup::config::POP_TIMEOUT;
+use crate::source::cf;
 use crate::state::claims::popped_samples;
 use crate::state::lock::{Condition, Locked};
 use crate::state::shared::Shared;
@@ -438,14 +439,12 @@ impl Engine {
         };
         let mut why = Why::new();
         self.fix_uri(uri, &mut why).map_err(|status| Failure::because(status, &why))?;
-        forget_name(shared, state, uri.as_bytes());
-        // Boxes with a map may know it as an image.
-        let has_maps = shared.settings.resample_bytes() > 0;
-        for level in 0..if has_maps { GROUP_LEVELS_MAX as u32 } else { 0 } {
-            let mut name = Uri::new();
-            if write_level_name(uri.as_str(), level, &mut name) {
-                forget_name(shared, state, name.as_bytes());
-            }
+        forget_everywhere(shared, state, uri);
+        // Fields with cf = 1 know it by another name; a uri with the mark is that name.
+        if shared.settings.fields.iter().any(|field| field.is_cf)
+            && cf::mark(uri, "", &mut why).is_ok()
+        {
+            forget_everywhere(shared, state, uri);
         }
         Ok(())
     }
@@ -478,6 +477,18 @@ fn forget_name(shared: &Shared, state: &mut State, name: &[u8]) {
         state.arrays.forget(array);
         state.chunks.invalidate(|key| key.array_id == id);
         state.files.forget_array(Some(id), |open| shared.store.close(open));
+    }
+}
+
+/// The same, also as the image that boxes with a map know it as.
+fn forget_everywhere(shared: &Shared, state: &mut State, uri: &Uri) {
+    forget_name(shared, state, uri.as_bytes());
+    let has_maps = shared.settings.resample_bytes() > 0;
+    for level in 0..if has_maps { GROUP_LEVELS_MAX as u32 } else { 0 } {
+        let mut name = Uri::new();
+        if write_level_name(uri.as_str(), level, &mut name) {
+            forget_name(shared, state, name.as_bytes());
+        }
     }
 }
 

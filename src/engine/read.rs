@@ -115,7 +115,6 @@ impl Engine {
             return Err(fail!(why, Invalid, "{member}: {text}"));
         }
         self.fix_name(request, why)?;
-        self.field_of(request, why)?;
         let mut target = CallerPlaces { bytes: memory.bytes, ..CallerPlaces::EMPTY };
         let (mut shape, mut address) = (BoxShape::EMPTY, memory.address);
         for (axis, walk) in request.walks(why)?.into_iter().enumerate() {

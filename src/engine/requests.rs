@@ -23,6 +23,7 @@ use crate::records::{
 };
 use crate::setup::fields::Field;
 use crate::setup::settings::Settings;
+use crate::source::cf;
 use crate::state::{Life, State};
 use arrayvec::ArrayVec;
 use core::sync::atomic::AtomicU32;
@@ -300,18 +301,26 @@ impl Engine {
         self.shared.folder.fix(uri, RAW_PREFIX, why)
     }
 
-    /// Makes the uri of a box the one that its array is cached by.
-    pub(super) fn fix_name(&self, request: &mut Request<'_>, why: &mut Why) -> Result<(), Status> {
+    /// Makes the uri of a box the one that its array is cached by; the field that the box goes to.
+    pub(super) fn fix_name(
+        &self,
+        request: &mut Request<'_>,
+        why: &mut Why,
+    ) -> Result<&Field, Status> {
+        let field = self.field_of(request, why)?;
         let name = &mut request.names[request.name];
         if !request.fed.is_fed() && !name.is_fixed {
             self.fix_uri(&mut name.uri, why)?;
+            if field.is_cf {
+                cf::mark(&mut name.uri, field.of(), why)?;
+            }
             (name.hash, name.is_fixed) = (hash_bytes(name.uri.as_bytes()), true);
         }
-        Ok(())
+        Ok(field)
     }
 
     /// The field that a box goes to.
-    pub(super) fn field_of(&self, request: &Request<'_>, why: &mut Why) -> Result<&Field, Status> {
+    fn field_of(&self, request: &Request<'_>, why: &mut Why) -> Result<&Field, Status> {
         let (fields, number) = (&self.shared.settings.fields, request.field);
         let count = fields.len();
         fields.get(number as usize).ok_or_else(|| {
@@ -320,8 +329,7 @@ impl Engine {
     }
 
     fn shape_box(&self, request: &mut Request<'_>, why: &mut Why) -> Result<(), Status> {
-        self.fix_name(request, why)?;
-        let field = self.field_of(request, why)?;
+        let field = self.fix_name(request, why)?;
         if !request.lists.is_empty() {
             self.check_lists(request, why)?;
         }

@@ -365,8 +365,9 @@ macro_rules! config_table {
         /// `DECODE_`: the chunks that are decoded on the device.
         device_decode: u32 = DECODE_AUTO, [0, DECODE_ON]
             => Choice DECODES "what is decoded on the device";
-        /// Always 0.
-        reserved3: u32 = 0, [0, 0];
+        /// 1: arrays that boxes name are decoded by the CF conventions, as if their uris ended with
+        /// #cf=1. With fields each field has its own cf.
+        cf: u32 = 0, [0, 1] => Switch "arrays are decoded by CF conventions, as with #cf=1";
         /// Functions that the files hook lacks.
         store: StoreHook = StoreHook::NONE, Hook;
         /// Stack of a hook on each of wavetrain's own threads; below it is a guard of 128 KiB. 0 =

@@ -49,6 +49,8 @@ pub struct Field {
     pub pads_value: bool,
     /// Numbers of any kind become integers, clamped.
     pub is_clamped: bool,
+    /// Arrays are decoded by the CF conventions.
+    pub is_cf: bool,
 }
 
 /// The fields of a batch.
@@ -142,7 +144,7 @@ impl Field {
             ("sample_rank", spec.sample_rank, (least, RANK_MAX as u32)),
             ("pad_mode", spec.pad_mode, (0, config::PAD_REFLECT)),
             ("pad_value_set", spec.pad_value_set, (0, 1)),
-            ("reserved", spec.reserved, (0, 0)),
+            ("cf", spec.cf, (0, 1)),
         ];
         for (member, value, (least, most)) in limits {
             let mut name = Text::<128>::new();
@@ -185,6 +187,7 @@ impl Field {
             pad_element,
             pads_value: spec.pad_value_set == 1,
             is_clamped: false,
+            is_cf: spec.cf == 1,
         })
     }
 
@@ -262,6 +265,20 @@ pub fn fields_from_config(config: &Config, why: &mut Why) -> Result<(Fields, u64
     Ok((fields, bytes))
 }
 
+/// Whether arrays of fields are read as stored, and whether they are decoded by the CF conventions.
+pub fn ways_to_read(config: &Config, why: &mut Why) -> Result<(bool, bool), Status> {
+    let mut ways = (false, false);
+    let mut note = |cf: u32| if cf == 1 { ways.1 = true } else { ways.0 = true };
+    if config.fields.is_empty() {
+        note(config.cf);
+    }
+    config.fields.read(why, |spec, _| {
+        note(spec.cf);
+        Ok(())
+    })?;
+    Ok(ways)
+}
+
 /// The field that a config without a table has.
 fn own_members(config: &Config) -> FieldSpec {
     FieldSpec {
@@ -272,6 +289,7 @@ fn own_members(config: &Config) -> FieldSpec {
         pad_value_set: config.pad_value_set,
         sample_shape: config.sample_shape,
         pad_value: config.pad_value,
+        cf: config.cf,
         ..FieldSpec::BLANK
     }
 }
@@ -287,6 +305,7 @@ fn refuse_own_members(config: &Config, why: &mut Why) -> Result<(), Status> {
         ("pad_mode", c.pad_mode != default.pad_mode),
         ("pad_value_set", c.pad_value_set != default.pad_value_set),
         ("pad_value", c.pad_value != default.pad_value),
+        ("cf", c.cf != default.cf),
     ];
     let Some((name, _)) = set.into_iter().find(|(_, is_set)| *is_set) else { return Ok(()) };
     Err(fail!(why, Invalid, "{name} is set, and so is fields: each field has its own {name}"))

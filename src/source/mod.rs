@@ -1,7 +1,7 @@
 //! How a name becomes the record of an array.
 
 pub mod asked;
-mod cf;
+pub mod cf;
 mod fields;
 mod files;
 pub mod find;

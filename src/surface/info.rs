@@ -23,8 +23,10 @@ use crate::records::grid::EdgeRun;
 use crate::records::{ArrayRecord, ByteOrder, Placement};
 use crate::setup::allotted::Allotted;
 use crate::setup::config::Config;
+use crate::setup::fields::ways_to_read;
 use crate::setup::settings::{Settings, settings_from_config};
 use crate::simd::FloatEnvironment;
+use crate::source::cf::mark;
 use crate::source::find::find;
 use crate::source::groups::{GroupPlace, list_nodes, read_group};
 use crate::source::look::{Look, Seen, split_block};
@@ -128,23 +130,40 @@ fn fit_chunks<'a>(
 ) -> Result<(), Status> {
     let (store, asked) = (Store::new(&SYSTEM, config.files, config.store), Asked(config.source));
     let (mut normal, mut record) = (Uri::new(), ArrayRecord::EMPTY);
+    let (is_stored, is_cf) = ways_to_read(config, why)?;
     let mut parts = 0;
     for number in 0..count {
-        let target = (&mut normal, &mut record);
-        read(uri(number, why)?, (&store, &asked), target, (scratch, false), why)?;
-        let chunk_bytes = &mut config.max_chunk_uncompressed_bytes;
-        // Chunks that can be cut need no cap of their size; the default costs little.
-        let most = Config::DEFAULT.max_chunk_uncompressed_bytes.max(*chunk_bytes);
-        record.cut_chunks(most, most);
-        let is_any = record.flat.is_some() || record.is_cut;
-        let needed = if is_any { 1 } else { record.working_bytes() };
-        *chunk_bytes = needed.max(*chunk_bytes);
-        if record.is_in_parts() {
-            parts += record.file_counts()[0];
+        let uri = uri(number, why)?;
+        // It is not known which field reads the array.
+        for is_marked in [false, true] {
+            if !(if is_marked { is_cf } else { is_stored }) {
+                continue;
+            }
+            normalize_uri(uri, &mut normal, why)?;
+            let marked = if is_marked { mark(&mut normal, "", why) } else { Ok(()) };
+            let target = (&mut normal, &mut record);
+            match marked.and_then(|()| read(target, (&store, &asked), (scratch, false), why)) {
+                Ok(_) => parts += raise_cap(config, &mut record),
+                // Only fields without cf read it, or push or pop refuses it again.
+                Err(_) if is_marked && is_stored => why.clear(),
+                Err(status) => return Err(status),
+            }
         }
     }
     config.max_npy_files = config.max_npy_files.max(u32::try_from(parts).unwrap_or(u32::MAX));
     Ok(())
+}
+
+/// Raises the chunk cap to what an array needs; the numbered files that it has.
+fn raise_cap(config: &mut Config, record: &mut ArrayRecord) -> u64 {
+    let chunk_bytes = &mut config.max_chunk_uncompressed_bytes;
+    // Chunks that can be cut need no cap of their size; the default costs little.
+    let most = Config::DEFAULT.max_chunk_uncompressed_bytes.max(*chunk_bytes);
+    record.cut_chunks(most, most);
+    let is_any = record.flat.is_some() || record.is_cut;
+    let needed = if is_any { 1 } else { record.working_bytes() };
+    *chunk_bytes = needed.max(*chunk_bytes);
+    if record.is_in_parts() { record.file_counts()[0] } else { 0 }
 }
 
 #[inline(never)] // as said of `checked`
@@ -186,8 +205,9 @@ pub fn fill_node(
     let _uncancelled = Uncancelled::enter();
     let (store, asked) = (Store::new(&SYSTEM, *files, *store), Asked(source));
     let (mut normal, mut record) = (Uri::new(), ArrayRecord::EMPTY);
+    normalize_uri(uri, &mut normal, why)?;
     let target = (&mut normal, &mut record);
-    match read(uri, (&store, &asked), target, (scratch, knows_groups), why)? {
+    match read(target, (&store, &asked), (scratch, knows_groups), why)? {
         None => fill_array(&record, info),
         Some(place) => fill_group(&place, scratch, info, why)?,
     }
@@ -266,13 +286,12 @@ fn fill_array(record: &ArrayRecord, info: &mut ArrayInfo) {
     write_text(&mut info.codecs, description.codecs.as_str());
 }
 
-/// Reads what lies at `uri`; the uri of its document, which another one may stand for, is left in
-/// `normal`. `record` has the facts of an array; the document of a group, if the caller takes
+/// Reads what lies at a uri, which is normal; that of its document, which another one may stand for,
+/// is left in its place. `record` has the facts of an array; the document of a group, if the caller takes
 /// groups, lies at the start of `scratch`.
 fn read<'a>(
-    uri: &str,
-    (store, asked): (&'a Store, &Asked),
     (normal, record): (&'a mut Uri, &mut ArrayRecord),
+    (store, asked): (&'a Store, &Asked),
     (scratch, takes_groups): (&mut [u8], bool),
     why: &mut Why,
 ) -> Result<Option<GroupPlace<'a>>, Status> {
@@ -280,11 +299,11 @@ fn read<'a>(
     if bytes < SCRATCH_BYTES {
         return Err(fail!(why, Invalid, "scratch has {bytes} bytes, {SCRATCH_BYTES} are needed"));
     }
-    normalize_uri(uri, normal, why)?;
     store.refuse_scheme(normal.as_str(), why)?;
     let _float = FloatEnvironment::enter();
-    let no_room = || fail!(why, Internal, "{uri}: the scratch block is too small for a uri");
-    let (buffer, edges, alias) = split_block(scratch).ok_or_else(no_room)?;
+    let Some((buffer, edges, alias)) = split_block(scratch) else {
+        return Err(fail!(why, Internal, "{normal}: the scratch block is too small for a uri"));
+    };
     // Ends: what a uri stands for is longer than it, or names files by their numbers.
     loop {
         let mut look = Look {

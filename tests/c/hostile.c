@@ -183,6 +183,7 @@ static void check_config(void) {
     REFUSED_CHOICE(missing_chunks, 2);
     REFUSED_CHOICE(pad_mode, 4);
     REFUSED_CHOICE(pad_value_set, 2);
+    REFUSED_CHOICE(cf, 2);
     REFUSED_CHOICE(enable_gds, 3);
     REFUSED_CHOICE(numa_strategy, 3);
     REFUSED_CHOICE(log_level, 7);

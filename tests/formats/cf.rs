@@ -14,7 +14,7 @@ use wavetrain::records::Dtype;
 use wavetrain::status::{Failure, Status};
 
 /// The stores, by uris that ask for the numbers.
-fn stores(prefix: &str) -> Vec<Store> {
+pub fn stores(prefix: &str) -> Vec<Store> {
     let mut stores = fixtures::apart("cf");
     assert_eq!(stores.len(), 77);
     stores.retain(|store| store.name.starts_with(prefix));
@@ -23,12 +23,12 @@ fn stores(prefix: &str) -> Vec<Store> {
     stores
 }
 
-fn store(name: &str) -> Store {
+pub fn store(name: &str) -> Store {
     stores(name).into_iter().find(|store| store.name == name).unwrap()
 }
 
 /// The whole, and boxes across the borders of chunks.
-fn spans(store: &Store) -> Vec<(Vec<i64>, Vec<i64>)> {
+pub fn spans(store: &Store) -> Vec<(Vec<i64>, Vec<i64>)> {
     let shape: Vec<i64> = store.image.shape.iter().map(|extent| *extent as i64).collect();
     let whole = (vec![0; shape.len()], shape.clone());
     match shape.len() {

@@ -8,6 +8,7 @@ mod bad_data;
 mod bad_metadata;
 mod bad_requests;
 mod cf;
+mod cf_fields;
 mod clamps;
 #[path = "../common/mod.rs"]
 mod common;

@@ -293,10 +293,12 @@ const GROWING: [&str; 12] = [
 ];
 
 /// Members that got another name, or a meaning where they had to be 0.
-const RENAMED: [(&str, &str); 5] = [
+const RENAMED: [(&str, &str); 7] = [
     ("wavetrain_sample.n_fields", "wavetrain_sample.n_boxes"),
     ("wavetrain_box.reserved", "wavetrain_box.kind"),
     ("wavetrain_config.reader", "wavetrain_config.reserved6"),
+    ("wavetrain_config.reserved3", "wavetrain_config.cf"),
+    ("wavetrain_field.reserved", "wavetrain_field.cf"),
     ("wavetrain_stats_view.reader", "wavetrain_stats_view.reserved3"),
     ("wavetrain_stats_view.reader_reason", "wavetrain_stats_view.reserved_text"),
 ];

@@ -66,7 +66,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Outcome<()> {
             let change = file.map_or(Ok(Change::default()), augments::read)?;
             let mut requests = Requests { change, ..Requests::default() };
             requests.add_all(&list)?;
-            let types = feed::element_types(&requests.uris.list);
+            let types = feed::element_types(&requests.uris.list, options.flags.config.cf);
             prepare(&mut options.flags, &requests, &types)?;
             measure(&options, &requests, requests.source_bytes(&types))
         }
@@ -207,8 +207,8 @@ fn prepare(flags: &mut ConfigFlags, requests: &Requests, types: &[Option<Known>]
     flags.config = config;
     if !flags.caps_given() {
         if !flags.is_given("max_resample_bytes") {
-            let pad_mode = flags.config.pad_mode;
-            let boxes = (0..requests.items.len()).map(|index| requests.box_of(index, pad_mode));
+            let field = (flags.config.pad_mode, flags.config.cf);
+            let boxes = (0..requests.items.len()).map(|index| requests.box_of(index, field));
             staging::fit(&mut flags.config, (&requests.uris.list, types), boxes);
         }
         feed::fit_readable(&mut flags.config, &requests.uris.list, types)?;

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::slice::from_ref;
 use wavetrain::config::Config;
 use wavetrain::loader::{self, Batch, Failure, FieldView, Loader, Part, Pop, Sample};
-use wavetrain::records::Dtype;
+use wavetrain::records::{CF_MARK, Dtype};
 
 /// Most requests that are offered in one push.
 const PUSH_MAX: usize = 1024;
@@ -296,15 +296,26 @@ impl Known {
 
 /// The uri of a level of an image.
 pub fn level_of(image: &str, level: u32) -> String {
-    format!("{image}#level={level}")
+    let (group, mark) = match image.strip_suffix(CF_MARK) {
+        Some(group) => (group, CF_MARK),
+        None => (image, ""),
+    };
+    format!("{group}#level={level}{mark}")
 }
 
-/// What is known of each uri; None of one that cannot be read.
-pub fn element_types(uris: &[impl AsRef<str>]) -> Vec<Option<Known>> {
+/// A uri as boxes of a field with that cf name it.
+pub fn named(uri: &str, cf: u32) -> Cow<'_, str> {
+    let is_named = cf == 0 || uri.ends_with(CF_MARK);
+    if is_named { Cow::Borrowed(uri) } else { Cow::Owned(format!("{uri}{CF_MARK}")) }
+}
+
+/// What is known of each uri, as boxes of a field with or without cf = 1 read it; None of one that
+/// cannot be read.
+pub fn element_types(uris: &[impl AsRef<str>], cf: u32) -> Vec<Option<Known>> {
     let mut scratch = vec![0; loader::SCRATCH_BYTES];
     let progress = Progress::begin(Some(uris.len() as u64), "looking at arrays");
     let mut known = |uri: &str, is_image| {
-        let info = store::array_info(uri, &mut scratch).ok()?;
+        let info = store::array_info(&named(uri, cf), &mut scratch).ok()?;
         let element = (Dtype::from_code(info.dtype)?, info.dtype_bytes);
         Some(Known { element, is_image })
     };

@@ -189,6 +189,9 @@ impl ConfigFlags {
         if name == "digest" && matches!(command, "check" | "crop" | "demo" | "epoch" | "stats") {
             return usage(format!("{command} shows no digests: wavetrain bench --digest does"));
         }
+        if name == "cf" && matches!(command, "check" | "demo" | "epoch" | "stats") {
+            return usage(format!("{command} has no --cf: write #cf=1 at the end of the uri"));
+        }
         if self.take(name, parser)? || store::take_flag(name, parser)? {
             return Ok(());
         }

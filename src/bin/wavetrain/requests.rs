@@ -155,10 +155,10 @@ impl LineList for Requests {
 }
 
 impl Requests {
-    /// A request as the staging of maps has it, for a field with that pad mode.
-    pub fn box_of(&self, index: usize, pad_mode: u32) -> staging::Item<'_> {
+    /// A request as the staging of maps has it, for a field with that pad mode and cf.
+    pub fn box_of(&self, index: usize, field: (u32, u32)) -> staging::Item<'_> {
         let (uri, extent) = &self.items[index];
-        (*uri, extent.shape(), &self.change, pad_mode)
+        (*uri, extent.shape(), &self.change, field)
     }
 
     /// A block without requests yet; the first will be number `first` of the list.

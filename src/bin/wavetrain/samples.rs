@@ -135,8 +135,8 @@ impl Fields {
     }
 }
 
-const FIELD_KEYS: [&str; 6] =
-    ["name", "sample_shape", "dtype", "pad_mode", "pad_value", "dtype_bytes"];
+const FIELD_KEYS: [&str; 7] =
+    ["name", "sample_shape", "dtype", "pad_mode", "pad_value", "dtype_bytes", "cf"];
 
 fn field(value: &Value) -> Result<(String, Dtype, FieldSpec), String> {
     let object = object(value, &FIELD_KEYS, "a field")?;
@@ -170,6 +170,9 @@ fn field(value: &Value) -> Result<(String, Dtype, FieldSpec), String> {
     if let Some(value) = object.get("pad_value") {
         spec.pad_value = value.as_f64().ok_or("pad_value is not a number")?;
         spec.pad_value_set = 1;
+    }
+    if let Some(cf) = object.get("cf") {
+        spec.cf = cf.as_bool().ok_or("'cf' is neither true nor false")?.into();
     }
     Ok((name.to_owned(), dtype, spec))
 }
@@ -259,7 +262,8 @@ impl Samples {
         let places = piece.extent.shape().into_iter().zip(steps);
         let places = places.map(|(extent, step)| extent.div_ceil(step)).collect();
         let field = piece.field as usize;
-        Some((uri, places, &self.fields.changes[field], self.fields.specs[field].pad_mode))
+        let spec = &self.fields.specs[field];
+        Some((uri, places, &self.fields.changes[field], (spec.pad_mode, spec.cf)))
     }
 
     /// The config of the command line with the table of fields, room for the boxes, and, unless it
@@ -275,7 +279,7 @@ impl Samples {
             item.pieces.iter().fold(0, |all: u32, piece| all.saturating_add(piece.extent.indices()))
         };
         feed::set_indices(&mut config, flags, self.items.iter().map(indices));
-        let types = feed::element_types(&self.uris.list);
+        let types = feed::element_types(&self.uris.list, 0);
         if !flags.caps_given() {
             if !flags.is_given("max_resample_bytes") {
                 let pieces = self.items.iter().flat_map(|item| &item.pieces);

@@ -5,7 +5,7 @@
 //! the library refuses count nothing: it has the words.
 
 use crate::augments::Change;
-use crate::feed::{Known, level_of};
+use crate::feed::{Known, level_of, named};
 use crate::store;
 use std::collections::HashMap;
 use wavetrain::base::limits::{RANK_MAX, RESAMPLE_BYTES_MAX};
@@ -13,7 +13,7 @@ use wavetrain::base::status::Why;
 use wavetrain::config::Config;
 use wavetrain::loader::{self, Node};
 use wavetrain::os::SYSTEM;
-use wavetrain::records::{LevelChoice, Placement};
+use wavetrain::records::{CF_MARK, LevelChoice, Placement};
 use wavetrain::resample::{AXES, Filter, Map};
 use wavetrain::setup::fields;
 use wavetrain::surface::info::checked;
@@ -31,8 +31,8 @@ struct Levels {
 }
 
 /// A box: the number of its uri, its places along each axis, what is done to it, and the pad mode
-/// of its field.
-pub type Item<'a> = (usize, Vec<u64>, &'a Change, u32);
+/// and cf of its field.
+pub type Item<'a> = (usize, Vec<u64>, &'a Change, (u32, u32));
 
 /// Raises the staging of a config to what the largest of these boxes needs.
 pub fn fit<'a>(
@@ -54,16 +54,18 @@ pub fn fit<'a>(
 struct Looked<'a> {
     uris: &'a [String],
     known: &'a [Option<Known>],
-    levels: HashMap<usize, Levels>,
+    /// By the number of the uri, and cf.
+    levels: HashMap<(usize, u32), Levels>,
 }
 
 impl Looked<'_> {
     /// Bytes of the voxels that a box with a map reads; None of another, or of one that the library
     /// refuses.
-    fn box_bytes(&mut self, (uri, places, change, pad_mode): &Item<'_>) -> Option<u64> {
+    fn box_bytes(&mut self, (uri, places, change, field): &Item<'_>) -> Option<u64> {
         let affine = &change.affine(places.len())?;
-        let (name, known) = (&self.uris[*uri], self.known[*uri]?);
-        let levels = self.levels.entry(*uri).or_insert_with(|| Levels::of(name, known));
+        let ((pad_mode, cf), known) = (*field, self.known[*uri]?);
+        let name = &*named(&self.uris[*uri], cf);
+        let levels = self.levels.entry((*uri, cf)).or_insert_with(|| Levels::of(name, known));
         let mut choice = LevelChoice::NONE;
         while known.is_image && !choice.is_over() {
             choice.add(affine, levels.placements.get(choice.level() as usize)?);
@@ -79,7 +81,7 @@ impl Looked<'_> {
             (outputs[number], extents[number]) = (*places.get(axis)?, *shape.get(axis)?);
         }
         let (rank, filter) = (affine.rank as usize, Filter::from_code(affine.filter)?);
-        let pad = fields::pad_mode(*pad_mode);
+        let pad = fields::pad_mode(pad_mode);
         let map = Map::new(rank, &affine.matrix, &outputs, &extents, filter, pad).ok()?;
         let read = places.iter().enumerate().map(|(axis, places)| match affine.position(axis) {
             Some(mapped) => map.hull(mapped).end - map.hull(mapped).start,
@@ -93,7 +95,8 @@ impl Levels {
     fn of(uri: &str, known: Known) -> Levels {
         let mut placements = Vec::new();
         let mut scratch = vec![0; loader::SCRATCH_BYTES];
-        let found = known.is_image.then(|| store::node_info(uri, &mut scratch).ok()).flatten();
+        let group = uri.strip_suffix(CF_MARK).unwrap_or(uri);
+        let found = known.is_image.then(|| store::node_info(group, &mut scratch).ok()).flatten();
         if let Some(Node::Group(group)) = found {
             let entries = group.entries().map(|entry| entry.raw());
             let own: Vec<_> = entries.filter(|entry| entry.image == 0).collect();

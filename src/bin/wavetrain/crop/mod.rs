@@ -222,8 +222,8 @@ fn run_group(
     feed::set_batch(&mut config, &options.flags, bytes, group.indexes.len() as u64);
     if !options.flags.caps_given() {
         if !options.flags.is_given("max_resample_bytes") {
-            let pad_mode = config.pad_mode;
-            let boxes = group.indexes.iter().map(|index| requests.box_of(*index, pad_mode));
+            let field = (config.pad_mode, config.cf);
+            let boxes = group.indexes.iter().map(|index| requests.box_of(*index, field));
             staging::fit(&mut config, (&requests.uris.list, types), boxes);
         }
         let mut seen = vec![false; types.len()];

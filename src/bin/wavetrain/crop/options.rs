@@ -34,7 +34,7 @@ An axis of its box may be a list, in any order: [[0,64],{\"indices\": [9,2,2]}].
       --fields FILE     samples of several boxes for fields: NAME.000000.npy of each field
                         and request. The file is a list of fields,
                           {\"name\": \"image\", \"sample_shape\": [64,64], \"dtype\": \"f32\"}
-                        with pad_mode and pad_value if you like. A request is a line
+                        with pad_mode, pad_value, cf if you like. A request is a line
                           {\"boxes\": [{\"field\": \"image\", \"uri\": \"..\",
                             \"box\": [[0,64],[0,64]], \"at\": [0,0], \"step\": [1,-1],
                             \"axes\": [1,0]}, {\"field\": \"label\", \"value\": 3}]}.
@@ -207,7 +207,7 @@ impl Source {
                 let Some(mut requests) = requests.take() else { return Ok(None) };
                 requests.change = options.change;
                 progress.set_count(Some(requests.items.len() as u64));
-                let types = feed::element_types(&requests.uris.list);
+                let types = feed::element_types(&requests.uris.list, options.flags.config.cf);
                 return Ok(Some(Block { requests, types }));
             }
             Source::List(lines, path, first) => (lines, path, first),
@@ -225,7 +225,10 @@ impl Source {
         // A stack has the type of the first array that can be read, so that one is looked for.
         while has_more && (types.is_empty() || lacks_type && types.iter().all(Option::is_none)) {
             has_more = requests.add_more(lines, count, options.keep_going)?;
-            types.extend(feed::element_types(&requests.uris.list[types.len()..]));
+            types.extend(feed::element_types(
+                &requests.uris.list[types.len()..],
+                options.flags.config.cf,
+            ));
         }
         if requests.items.is_empty() {
             return if *first == 0 { no_requests(path) } else { Ok(None) };
