@@ -84,6 +84,7 @@ OTHERS = {
     *("drop_last", "pad_value", "consumer_stream", "cuda_driver", "fields", "source", "digest"),
     *("augment", "keep_loaded", "reset_timeout_s", "map_uncompressed", "memory"),
     *("share_name", "share_owner", "attach_timeout_s", "check_memory", "cpus", "saturate"),
+    "cf",
 }
 
 
@@ -431,6 +432,8 @@ def test_defaults_are_those_of_the_library():
     refused("map_uncompressed", made, map_uncompressed=1)
     assert made(saturate=True).saturate == 1
     refused("saturate", made, saturate=1)
+    assert made(cf=True).cf == 1
+    refused("cf", made, cf=1)
     assert made(check_memory=False).check_memory == 0
     refused("check_memory", made, check_memory=2)
     assert bytes(ours.metadata_latency) == bytes(default.metadata_latency)

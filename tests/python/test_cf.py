@@ -81,9 +81,9 @@ def test_a_map_takes_a_level_of_an_image_whose_elements_are_decoded(tmp_path):
 
 
 def test_a_field_with_cf_has_the_numbers_next_to_one_without(tmp_path):
-    uri, numbers = packed(tmp_path / "a")
+    _, numbers = packed(tmp_path / "a")
     path, stored = tmp_path / "a", zarr.open_array(tmp_path / "a", mode="r")[...]
-    fields = (Field("x", (4, 6), "i2"), Field("y", (4, 6), "f64", cf=True))
+    fields = (Field("x", (4, 6), "i16"), Field("y", (4, 6), "f64", cf=True))
     config = Config(samples_per_batch=1, fields=fields, backend="host")
     box = ((1, 5), (2, 8))
     with Pipeline(config, fit=[path]) as pipeline:

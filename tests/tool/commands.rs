@@ -650,6 +650,27 @@ fn inspect_tells_the_attributes_that_elements_are_packed_by() {
     }
     let info: Value = serde_json::from_str(&good(&["inspect", &decoded, "--json"])).unwrap();
     assert_eq!((&info["dtype"], &info["uri"]), (&json!("f64"), &json!(decoded)));
+    // The same by the flag, and by a field of a table.
+    let made = |uri: &str, more: &[&str]| {
+        let file = folder.join("made.npy").to_str().unwrap().to_owned();
+        let command = ["crop", uri, "--box", "0:6,0:10", "--out", &file];
+        good(&[&command, more].concat());
+        fs::read(file).unwrap()
+    };
+    let wanted = made(&decoded, &[]);
+    assert_eq!(made(&uri, &["--cf"]), wanted);
+    assert_ne!(made(&uri, &[]), wanted);
+    let fields = json!([{"name": "x", "sample_shape": [6, 10], "dtype": "f64", "cf": true}]);
+    fs::write(folder.join("fields.json"), fields.to_string()).unwrap();
+    let line = json!({"boxes": [{"field": "x", "uri": uri, "box": [[0, 6], [0, 10]]}]});
+    fs::write(folder.join("list.jsonl"), line.to_string()).unwrap();
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (table, list, out) = (path("fields.json"), path("list.jsonl"), path("out"));
+    good(&["crop", "--fields", &table, "--requests", &list, "--out-dir", &out]);
+    assert_eq!(fs::read(folder.join("out/x.000000.npy")).unwrap(), wanted);
+    let refused = tool(&["stats", &uri, "--cf"]);
+    let says = "stats has no --cf: write #cf=1 at the end of the uri";
+    assert!(String::from_utf8_lossy(&refused.stderr).contains(says));
 }
 
 #[test]
