@@ -730,9 +730,9 @@ typedef struct wavetrain_field {
     uint32_t dtype_bytes;   /* bytes of an element where dtype is RAW, 1 to 16; else 0 */
     uint32_t pad_mode;      /* WAVETRAIN_PAD_ */
     uint32_t pad_value_set; /* 1: PAD_CONSTANT takes pad_value, 0: the array's fill value */
-    uint32_t cf;            /* 1: each array that its boxes read is decoded by the CF conventions, as
-                               if the uri ended with #cf=1. push refuses arrays that are not zarr's.
-                               What is fed has no attributes and stays as it is */
+    uint32_t cf;            /* 1: arrays that its boxes read are decoded by the CF conventions, as
+                               if the uri ended with #cf=1; push refuses arrays that are not zarr's.
+                               Elements that are fed have no attributes: they stay as they are */
     uint64_t sample_shape[WAVETRAIN_RANK_MAX]; /* each at least 1 */
     double pad_value;       /* that padding, skipped samples and places that no box covers hold;
                                must fit dtype */

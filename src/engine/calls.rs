@@ -440,10 +440,9 @@ impl Engine {
         let mut why = Why::new();
         self.fix_uri(uri, &mut why).map_err(|status| Failure::because(status, &why))?;
         forget_everywhere(shared, state, uri);
-        // Fields with cf = 1 know it by another name; a uri with the mark is that name.
-        if shared.settings.fields.iter().any(|field| field.is_cf)
-            && cf::mark(uri, "", &mut why).is_ok()
-        {
+        // Fields with cf = 1 know it by another name.
+        let is_cf = shared.settings.fields.iter().any(|field| field.is_cf);
+        if is_cf && cf::mark(uri, "", &mut why).is_ok() {
             forget_everywhere(shared, state, uri);
         }
         Ok(())

@@ -286,9 +286,9 @@ fn fill_array(record: &ArrayRecord, info: &mut ArrayInfo) {
     write_text(&mut info.codecs, description.codecs.as_str());
 }
 
-/// Reads what lies at a uri, which is normal; that of its document, which another one may stand for,
-/// is left in its place. `record` has the facts of an array; the document of a group, if the caller takes
-/// groups, lies at the start of `scratch`.
+/// Reads what lies at a uri, which is normal; that of its document, which another one may stand
+/// for, is left in its place. `record` has the facts of an array; the document of a group, if the
+/// caller takes groups, lies at the start of `scratch`.
 fn read<'a>(
     (normal, record): (&'a mut Uri, &mut ArrayRecord),
     (store, asked): (&'a Store, &Asked),

@@ -1,5 +1,5 @@
-//! `cf = 1` of a field: its boxes read the numbers that their uris name with `#cf=1`, whichever call
-//! they are given to. Arrays without attributes are refused, and what is fed stays as it is.
+//! `cf = 1` of a field: its boxes read the numbers that their uris name with `#cf=1`, whichever
+//! call they are given to. Arrays without attributes are refused, and what is fed stays as it is.
 
 use super::cf::{spans, store, stores};
 use crate::common::drive::{Job, PATIENCE_NS, config, open, stream};

@@ -1,5 +1,4 @@
-"""Uris that end with #cf=1, and fields with cf, wherever a uri is given: numbers are those of the CF
-conventions."""
+"""Uris that end with #cf=1, and fields with cf: numbers are those of the CF conventions."""
 
 from __future__ import annotations
 
