@@ -19,8 +19,8 @@ const ROOMS: &[(&str, &str)] = &[
     // Who works, and when.
     (
         "engine",
-        "jobs/plan jobs/read jobs finish state setup intake source source/zarr batch decode resample \
-         wave records cuda os simd base",
+        "jobs/plan jobs/read jobs finish state setup intake source source/zarr batch decode \
+         resample wave records cuda os simd base",
     ),
     // The kinds of work.
     (
