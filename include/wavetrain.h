@@ -48,8 +48,9 @@
  * or by axis. Boxes are in the voxels of that level. If something has a path with such an ending,
  * that path is meant. hook:NAME is an array that your program supplies (wavetrain_source_hook).
  *
- * After the uri of a zarr array of structured elements, ?field=NAME names one of their fields. It
- * is an array of the field's type. Without it, structured elements of up to 16 bytes are RAW.
+ * After the uri of a zarr array or a .npy file of structured elements, ?field=NAME names one of
+ * their fields. It is an array of the field's type. Without it, structured elements of up to 16
+ * bytes are RAW.
  *
  * After all that, #cf=1 at the end of the uri of a zarr array decodes its elements by attributes of
  * the CF conventions, as xarray does. Elements that are missing (_FillValue, missing_value), or

@@ -2,7 +2,8 @@
 //! refusal with a text.
 //!
 //! Input: a byte, and the first bytes of a .npy file, or, with bit 0 of the byte, what stands
-//! behind "raw:" in a uri. Bits 1 to 6 say how large the file is: 2 to that power, less one.
+//! behind "raw:" in a uri. Bit 7 means field a of the .npy file. Bits 1 to 6 say how large the
+//! file is: 2 to that power, less one.
 
 use wavetrain::base::limits::RANK_MAX;
 use wavetrain::records::{ArrayRecord, chunk_origin, flat_path};
@@ -25,7 +26,8 @@ pub fn run(data: &[u8]) {
         match npy_header(rest, "/x.npy", &mut why) {
             Ok(NpyHeader::Found(header, offset)) => {
                 assert!(offset <= rest.len() as u64 && rest.ends_with(&rest[offset as usize..]));
-                record_from_npy((header, offset), "/x.npy", sizes, &mut why)
+                let field = (flags & 128 != 0).then_some("a");
+                record_from_npy((header, offset), ("/x.npy", field), sizes, &mut why)
             }
             Ok(NpyHeader::Longer(limit)) => return assert!(limit > rest.len() as u64),
             Err(status) => Err(status),
@@ -57,9 +59,11 @@ fn check(record: &ArrayRecord, file_bytes: u64) {
     if shape.contains(&0) {
         return;
     }
-    // Elements lie densely: the last one ends where the file must reach.
+    // Elements lie densely, or each in a structured one: the last ends where the file must reach.
     let elements: u64 = shape.iter().product();
-    assert_eq!(record.flat_bytes() - record.flat.unwrap(), elements * element);
+    let pitch = if record.pitch > 0 { u64::from(record.pitch) } else { element };
+    assert!(pitch >= element);
+    assert_eq!(record.flat_bytes() - record.flat.unwrap(), (elements - 1) * pitch + element);
     // The first and the last chunk lie in the file, and each chunk is dense, too.
     let counts = record.chunk_counts();
     let last: u64 = counts[..axes].iter().product::<u64>() - 1;

@@ -32,22 +32,28 @@ impl ArrayRecord {
 
     /// Lays out elements that are as many along each axis, and cuts them into chunks.
     pub(super) fn cut(&mut self, extents: &[u64; RANK_MAX], most: u64) {
-        let (axes, bytes) = (self.axes(), u64::from(self.dtype_bytes));
+        let (axes, bytes, pitch) = (self.axes(), u64::from(self.dtype_bytes), self.pitch());
         self.lay_out(extents);
         let order = self.axis_order[self.shard_levels as usize];
-        let mut left = (most / bytes).max(1);
-        self.chunk_bytes = bytes;
+        let mut left = (most / pitch).max(1);
+        let mut count = 1;
         for axis in order[..axes].iter().rev().map(|axis| usize::from(*axis)) {
             self.chunk_shape[axis] = extents[axis].clamp(1, left);
             left /= self.chunk_shape[axis];
-            self.chunk_bytes *= self.chunk_shape[axis];
+            count *= self.chunk_shape[axis];
         }
+        self.chunk_bytes = (count - 1) * pitch + bytes;
+    }
+
+    /// Bytes from an element to the next.
+    fn pitch(&self) -> u64 {
+        u64::from(if self.pitch > 0 { self.pitch } else { self.dtype_bytes })
     }
 
     /// Sets the strides to those of elements that are as many along each axis.
     pub(super) fn lay_out(&mut self, extents: &[u64; RANK_MAX]) {
         let order = self.axis_order[self.shard_levels as usize];
-        let mut stride = u64::from(self.dtype_bytes);
+        let mut stride = self.pitch();
         for axis in order[..self.axes()].iter().rev().map(|axis| usize::from(*axis)) {
             // Nothing is read of an array without elements, whatever its strides are.
             self.chunk_strides[axis] = i64::try_from(stride).unwrap_or(0);

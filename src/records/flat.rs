@@ -11,11 +11,17 @@ pub const HOOK_PREFIX: &str = "hook:";
 /// What stands before the path of a raw file in its uri.
 pub const RAW_PREFIX: &str = "raw:";
 
-/// The path in the uri of a flat array: of a raw file what stands before its last question mark.
+/// The path in the uri of a flat array: of a raw file what stands before its last question mark, of
+/// a field what stands before its mark.
 pub fn flat_path(uri: &str) -> &str {
-    let Some(rest) = uri.strip_prefix(RAW_PREFIX) else { return uri };
+    let Some(rest) = uri.strip_prefix(RAW_PREFIX) else {
+        return npy_field(uri).map_or(uri, |(path, _)| path);
+    };
     rest.rsplit_once('?').map_or(rest, |(path, _)| path)
 }
+
+/// Most bytes of a structured element that has a field which is read.
+pub const STRUCT_BYTES_MAX: u64 = u16::MAX as u64;
 
 /// What stands before the name of a field in the uri of an array of structured elements.
 pub const FIELD_MARK: &str = "?field=";
@@ -33,6 +39,17 @@ pub fn split_field(uri: &str) -> Option<(&str, &str)> {
     let is_other = [RAW_PREFIX, HOOK_PREFIX].iter().any(|prefix| uri.starts_with(prefix));
     let array = array.trim_end_matches('/');
     (!array.is_empty() && !is_other).then_some((array, field))
+}
+
+/// Whether a uri ends as names of .npy files do.
+pub fn is_npy(uri: &str) -> bool {
+    let ending = uri.get(uri.len().saturating_sub(4)..).unwrap_or("");
+    ending.eq_ignore_ascii_case(".npy")
+}
+
+/// Splits a uri that names a field of a .npy file. One that ends as a file does is that of a file.
+pub fn npy_field(uri: &str) -> Option<(&str, &str)> {
+    split_field(uri).filter(|(path, _)| is_npy(path) && !is_npy(uri))
 }
 
 /// The end of the uri of an array whose elements are decoded by the CF conventions.
@@ -98,6 +115,8 @@ mod tests {
     fn a_field_begins_at_the_last_mark() {
         assert_eq!(split_field("/a?field=b"), Some(("/a", "b")));
         assert_eq!(split_field("/a/?field=what?"), Some(("/a", "what?")));
+        assert_eq!(flat_path("/a.npy?field=b"), "/a.npy");
+        assert_eq!(flat_path("/a.npy?field=b.npy"), "/a.npy?field=b.npy");
         assert_eq!(split_field("/a?field=b?field=c"), Some(("/a?field=b", "c")));
         for uri in ["/a?fields=b", "?field=b", "raw:/a?field=b", "hook:a?field=b", "/a"] {
             assert_eq!((split_field(uri), array_path(uri)), (None, uri));

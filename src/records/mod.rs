@@ -43,8 +43,8 @@ pub use cut::chunk_origin;
 pub use dtype::{DTYPES, Dtype};
 pub use fed::{DeviceMemory, Fed, FedData, VALUE_BYTES};
 pub use flat::{
-    CF_MARK, FIELD_MARK, HOOK_PREFIX, RAW_PREFIX, array_path, field_place, flat_path, split_cf,
-    split_field,
+    CF_MARK, FIELD_MARK, HOOK_PREFIX, RAW_PREFIX, STRUCT_BYTES_MAX, array_path, field_place,
+    flat_path, is_npy, npy_field, split_cf, split_field,
 };
 pub use need::{Need, Span};
 pub use packing::Packing;
@@ -209,6 +209,9 @@ pub struct ArrayRecord {
     /// those of the file, and a chunk is a part of it that begins at its first element. It has no
     /// shards then, the file is the only one, and its extents are in `shard_shape`.
     pub flat: Option<u64>,
+    /// Bytes of the structured elements of that file, of which elements are a field or the whole;
+    /// 0: it has none, and elements lie side by side.
+    pub pitch: u32,
     /// The version of that file whose header was read: this record describes no other version.
     pub flat_version: Option<Version>,
     /// Its files are these, one after the other along the first axis, and it is as flat as each of
@@ -256,6 +259,7 @@ impl ArrayRecord {
         packing: Packing::NONE,
         cf: None,
         flat: None,
+        pitch: 0,
         flat_version: None,
         parts: &[],
         part_digits: 0,
@@ -384,9 +388,10 @@ impl ArrayRecord {
         record
     }
 
-    /// Sets the strides and the bytes of a chunk from its shape, row-major in its axis_order. The
-    /// caller checked that a chunk has at most CHUNK_BYTES_MAX bytes.
+    /// Sets the strides and the bytes of a chunk of elements side by side from its shape, row-major
+    /// in its axis_order. The caller checked that a chunk has at most CHUNK_BYTES_MAX bytes.
     pub fn pack_chunk(&mut self) {
+        self.pitch = 0;
         let shape = self.chunk_shape;
         self.lay_out(&shape);
         let elements = shape[..self.axes()].iter().product::<u64>();

@@ -39,7 +39,7 @@ pub fn file(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> 
     let found = match kind {
         FlatKind::Raw => record_from_raw(look.uri, (stat.bytes, most), why).map(Some),
         FlatKind::Npy => {
-            let (file, names) = ((store, (fd, stat)), (&path, look.uri));
+            let (file, names) = ((store, (fd, stat)), (&path, look.uri, look.field));
             read_npy(file, names, most, look.buffer, look.is_large, why)
         }
     };
@@ -52,11 +52,11 @@ pub fn file(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> 
     }))
 }
 
-/// The record of an open .npy file, which `uri` names in texts; None if `buffer` is too small for
-/// its header, unless it is large already.
+/// The record of an open .npy file, which `uri` names in texts, or of a field of it; None if
+/// `buffer` is too small for its header, unless it is large already.
 pub fn read_npy(
     (store, (fd, stat)): (&Store, (i32, FileStat)),
-    (path, uri): (&Path, &str),
+    (path, uri, field): (&Path, &str, Option<&str>),
     most: u64,
     buffer: &mut [u8],
     is_large: bool,
@@ -72,7 +72,7 @@ pub fn read_npy(
         match npy_header(front, uri, why)? {
             NpyHeader::Found(header, offset) => {
                 let sizes = (stat.bytes, most);
-                let mut record = record_from_npy((header, offset), uri, sizes, why)?;
+                let mut record = record_from_npy((header, offset), (uri, field), sizes, why)?;
                 record.flat_version = Some(stat.version());
                 return Ok(Some(record));
             }

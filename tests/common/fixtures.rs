@@ -28,6 +28,7 @@ const PACKS: &[(&str, &[u8])] = &[
     ("small", include_bytes!("../data/small.tar.zst")),
     ("statistics", include_bytes!("../data/statistics.tar.zst")),
     ("structs", include_bytes!("../data/structs.tar.zst")),
+    ("npy_structs", include_bytes!("../data/npy_structs.tar.zst")),
     ("values", include_bytes!("../data/values.tar.zst")),
     ("v2", include_bytes!("../data/v2.tar.zst")),
     ("zarrs", include_bytes!("../data/zarrs.tar.zst")),

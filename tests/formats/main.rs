@@ -23,6 +23,7 @@ mod levels;
 mod metadata_files;
 mod nan;
 mod nested_bad;
+mod npy_structs;
 mod oracle;
 mod packing;
 mod padding;

@@ -95,7 +95,7 @@ fn no_cast(record: &ArrayRecord, field: &Field, why: &mut Why) -> Status {
 
 /// Whether the elements of a file may be what numpy has no name for.
 fn is_maybe_bf16(record: &ArrayRecord) -> bool {
-    let is_plain = !record.is_in_parts() && !record.is_scalar;
+    let is_plain = !record.is_in_parts() && !record.is_scalar && record.pitch == 0;
     (record.dtype, record.dtype_bytes) == (Dtype::Raw, 2) && is_plain
 }
 

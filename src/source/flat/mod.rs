@@ -7,6 +7,7 @@
 //! file that nobody wrote as such. Invariant: every byte of every chunk lies in a file of the size
 //! that [`ArrayRecord::flat_bytes`] says.
 
+mod members;
 mod npy;
 mod numbered;
 mod raw;
@@ -20,7 +21,7 @@ use crate::base::math::product;
 use crate::base::status::{Status, Why};
 use crate::base::text::Tail;
 use crate::fail;
-use crate::records::{ArrayRecord, ByteOrder, Dtype, RAW_PREFIX, Time};
+use crate::records::{ArrayRecord, ByteOrder, Dtype, RAW_PREFIX, Time, is_npy};
 use crate::source::zarr::element_of_kind;
 
 /// Bytes of a uri that an error text shows.
@@ -40,8 +41,7 @@ pub fn flat_kind(uri: &str) -> Option<FlatKind> {
     if uri.starts_with(RAW_PREFIX) {
         return Some(FlatKind::Raw);
     }
-    let ending = uri.get(uri.len().saturating_sub(4)..).unwrap_or("");
-    ending.eq_ignore_ascii_case(".npy").then_some(FlatKind::Npy)
+    is_npy(uri).then_some(FlatKind::Npy)
 }
 
 /// What is known of the elements of a file.
@@ -52,8 +52,25 @@ struct Elements {
     byte_order: ByteOrder,
     time: Option<Time>,
     is_column_major: bool,
-    /// First byte of the first one.
+    /// First byte of the first one, of structured ones that of the first of those.
     offset: u64,
+    /// Bytes of the structured element that one lies in; 0: it lies in none.
+    pitch: u32,
+    /// Bytes before it in that element.
+    first: u64,
+}
+
+impl Elements {
+    const BYTES: Elements = Elements {
+        dtype: Dtype::U8,
+        dtype_bytes: 1,
+        byte_order: ByteOrder::Little,
+        time: None,
+        is_column_major: false,
+        offset: 0,
+        pitch: 0,
+        first: 0,
+    };
 }
 
 /// Type, bytes and order of an element, and its unit of time.
@@ -86,13 +103,14 @@ fn flat_record(
     (file_bytes, most): (u64, u64),
     why: &mut Why,
 ) -> Result<ArrayRecord, Status> {
-    let (rank, bytes) = (shape.len(), u64::from(elements.dtype_bytes));
+    let (rank, pitch) = (shape.len(), elements.pitch);
+    let bytes = u64::from(if pitch > 0 { pitch } else { elements.dtype_bytes });
     let shown = Tail(uri, SHOWN_BYTES);
     if rank > RANK_MAX {
         return Err(fail!(why, Unsupported, "{shown}: {rank} axes, at most {RANK_MAX} are read"));
     }
     let all = product(shape).and_then(|count| count.checked_mul(bytes));
-    let Some(all) = all.filter(|all| all.checked_add(elements.offset).is_some()) else {
+    let Some(all) = all.filter(|all| all.checked_add(elements.offset + bytes).is_some()) else {
         return Err(fail!(why, Decode, "{shown}: its shape is of more elements than any file has"));
     };
     let needed = elements.offset + all;
@@ -109,7 +127,9 @@ fn flat_record(
         dtype_bytes: elements.dtype_bytes,
         byte_order: elements.byte_order,
         time: elements.time,
-        flat: Some(elements.offset),
+        // Without elements the file may end before the first.
+        flat: Some(elements.offset + if all > 0 { elements.first } else { 0 }),
+        pitch,
         // No folder is asked for a file.
         separator: b'.',
         ..ArrayRecord::EMPTY

@@ -4,6 +4,7 @@
 //! literal of a Python dictionary of the three keys that the format has; nothing of it is run, and
 //! whatever else it is is refused by name.
 
+use super::members::{Place, place_of};
 use super::{ElementType, Elements, elements_of, flat_record, numpy_type};
 use crate::base::limits::RANK_MAX;
 use crate::base::math::index;
@@ -57,11 +58,11 @@ pub fn npy_header<'a>(front: &'a [u8], uri: &str, why: &mut Why) -> Result<NpyHe
     }
 }
 
-/// The record of a .npy file with this header, whose elements begin at byte `offset`. `sizes`:
-/// bytes of the file, and most bytes of a chunk.
+/// The record of a .npy file with this header, whose elements begin at byte `offset`, or of a field
+/// of its structured elements. `sizes`: bytes of the file, and most bytes of a chunk.
 pub fn record_from_npy(
     (header, offset): (&str, u64),
-    uri: &str,
+    (uri, field): (&str, Option<&str>),
     sizes: (u64, u64),
     why: &mut Why,
 ) -> Result<ArrayRecord, Status> {
@@ -72,18 +73,29 @@ pub fn record_from_npy(
     let Some(shape) = dictionary.shape else {
         return Err(fail!(why, Unsupported, "{file}: more than {RANK_MAX} axes: {shown}"));
     };
-    let Some((dtype, dtype_bytes, byte_order, time)) = dictionary.descr.and_then(header_type)
-    else {
-        let what = "its .npy header has a type that is not a number of up to 16 bytes";
-        return Err(fail!(why, Unsupported, "{file}: {what}: {shown}"));
+    let place = match (dictionary.descr, field) {
+        (Descr::List(list), field) => place_of(list, field, file, why)?,
+        (Descr::Type(_), Some(_)) => {
+            let text = "its elements have no fields: leave out ?field=";
+            return Err(fail!(why, Invalid, "{file}: {text}"));
+        }
+        (Descr::Type(descr), None) => {
+            let Some(element) = header_type(descr) else {
+                let what = "its .npy header has a type that is not a number of up to 16 bytes";
+                return Err(fail!(why, Unsupported, "{file}: {what}: {shown}"));
+            };
+            Place { element, pitch: 0, first: 0 }
+        }
     };
-    let is_column_major = dictionary.is_column_major;
-    let elements = Elements { dtype, dtype_bytes, byte_order, time, is_column_major, offset };
+    let Place { element: (dtype, dtype_bytes, byte_order, time), pitch, first } = place;
+    let (is_column_major, first) = (dictionary.is_column_major, u64::from(first));
+    let types = Elements { dtype, dtype_bytes, byte_order, time, ..Elements::BYTES };
+    let elements = Elements { is_column_major, offset, pitch, first, ..types };
     flat_record(uri, &shape, &elements, sizes, why)
 }
 
 /// The type that a header names. Without an order it is in that of the machine, as numpy has it.
-fn header_type(descr: &str) -> Option<ElementType> {
+pub(super) fn header_type(descr: &str) -> Option<ElementType> {
     match descr.get(..1)? {
         "<" | ">" | "=" => numpy_type(descr),
         "|" => elements_of("=", &descr[1..]),
@@ -93,19 +105,26 @@ fn header_type(descr: &str) -> Option<ElementType> {
 
 /// The dictionary of a header.
 struct Dictionary<'a> {
-    /// The type, if it is a string.
-    descr: Option<&'a str>,
+    descr: Descr<'a>,
     is_column_major: bool,
     /// The extents; None of more axes than are read.
     shape: Option<ArrayVec<u64, RANK_MAX>>,
 }
 
+/// The type of a header.
+#[derive(Clone, Copy)]
+enum Descr<'a> {
+    Type(&'a str),
+    /// The list of fields of a structured type.
+    List(&'a str),
+}
+
 /// What is left of a header.
-struct Text<'a>(&'a str);
+pub(super) struct Text<'a>(pub &'a str);
 
 impl<'a> Text<'a> {
     /// Skips blanks, and the word if it comes next.
-    fn take(&mut self, word: &str) -> bool {
+    pub fn take(&mut self, word: &str) -> bool {
         self.0 = self.0.trim_ascii_start();
         let rest = self.0.strip_prefix(word);
         self.0 = rest.unwrap_or(self.0);
@@ -113,7 +132,7 @@ impl<'a> Text<'a> {
     }
 
     /// A string without escapes.
-    fn string(&mut self) -> Option<&'a str> {
+    pub fn string(&mut self) -> Option<&'a str> {
         let quote = if self.take("'") { '\'' } else { '"' };
         if quote == '"' && !self.take("\"") {
             return None;
@@ -132,9 +151,9 @@ impl<'a> Text<'a> {
         digits.parse().ok()
     }
 
-    /// Skips a value of lists, tuples and strings: what describes a structured type.
-    fn skip_list(&mut self) -> Option<()> {
-        let mut depth = 0u32;
+    /// Skips a value of lists, tuples and strings, which describes a structured type; gives it.
+    fn skip_list(&mut self) -> Option<&'a str> {
+        let (whole, mut depth) = (self.0.trim_ascii_start(), 0u32);
         // Ends: every turn takes a byte of the text at least.
         loop {
             self.0 = self.0.trim_ascii_start();
@@ -147,12 +166,12 @@ impl<'a> Text<'a> {
                 }
             }
             if depth == 0 {
-                return Some(());
+                return whole.get(..whole.len() - self.0.len());
             }
         }
     }
 
-    fn tuple(&mut self) -> Option<Option<ArrayVec<u64, RANK_MAX>>> {
+    pub fn tuple(&mut self) -> Option<Option<ArrayVec<u64, RANK_MAX>>> {
         let (mut extents, mut fits) = (ArrayVec::new(), true);
         if !self.take("(") {
             return None;
@@ -189,8 +208,8 @@ impl<'a> Dictionary<'a> {
                 "descr" if descr.is_none() => {
                     let is_list = text.0.trim_ascii_start().starts_with('[');
                     descr = Some(match is_list {
-                        true => text.skip_list().map(|()| None)?,
-                        false => Some(text.string()?),
+                        true => Descr::List(text.skip_list()?),
+                        false => Descr::Type(text.string()?),
                     });
                 }
                 "fortran_order" if order.is_none() => {
@@ -227,7 +246,7 @@ mod tests {
     fn record(header: &str, file_bytes: u64) -> Result<ArrayRecord, (Status, String)> {
         let mut why = Why::new();
         let sizes = (file_bytes, u64::MAX);
-        record_from_npy((header, 128), "/x.npy", sizes, &mut why)
+        record_from_npy((header, 128), ("/x.npy", None), sizes, &mut why)
             .map_err(|status| (status, why.to_string()))
     }
 
@@ -293,7 +312,9 @@ mod tests {
             (header("'<f16'", "(3,)"), 1 << 40, Status::Unsupported),
             (header("'|<u2'", "(3,)"), 1 << 40, Status::Unsupported),
             (header("'µ'", "(3,)"), 1 << 40, Status::Unsupported),
-            (header("[('a', '<f4'), ('b', '<i4', (2,))]", "(3,)"), 1 << 40, Status::Unsupported),
+            (header("[('a', '<f4'), ('b', '<i4', (4,))]", "(3,)"), 1 << 40, Status::Unsupported),
+            (header("[('a', '<f4'), ('b', '|O')]", "(3,)"), 1 << 40, Status::Unsupported),
+            (header("[('a', '<f4'), ('b', '<i4', (2,))]", "(3,)"), 163, Status::Decode),
             (header("'<u2'", &format!("({})", "1,".repeat(17))), 1 << 40, Status::Unsupported),
             (header("'<u2'", "(3,)").replace("shape", "shapes"), 1 << 40, Status::Decode),
             (header("'<u2'", "(3,)") + "x", 1 << 40, Status::Decode),

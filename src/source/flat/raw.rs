@@ -44,9 +44,9 @@ pub fn record_from_raw(uri: &str, sizes: (u64, u64), why: &mut Why) -> Result<Ar
         dtype,
         dtype_bytes,
         byte_order,
-        time: None,
         is_column_major: order == Some(1),
         offset: offset.unwrap_or(0),
+        ..Elements::BYTES
     };
     flat_record(uri, &shape, &elements, sizes, why)
 }

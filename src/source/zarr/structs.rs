@@ -18,12 +18,9 @@ use crate::base::status::Status;
 use crate::base::text::Tail;
 use crate::fail;
 use crate::loops::small::widen;
-use crate::records::{ArrayRecord, ByteOrder, Dtype, Member, Small, Time};
+use crate::records::{ArrayRecord, ByteOrder, Dtype, Member, STRUCT_BYTES_MAX, Small, Time};
 use crate::source::json::{Kind, Str};
 use core::fmt;
-
-/// Most bytes of a structured element that has a field which is read.
-const STRUCT_BYTES_MAX: u64 = u16::MAX as u64;
 
 /// Bytes of a name that a text shows.
 const SHOWN_BYTES: usize = 60;
