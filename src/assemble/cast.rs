@@ -205,6 +205,7 @@ impl Cast {
 
     /// Casts the numbers that CF makes of the elements of a plane. `is_dense`: those of a row lie
     /// side by side.
+    #[inline(never)] // its buffer is not to stand on the stack of all other casts
     fn decoded(
         &self,
         (cf, rows): (&Cf, &[EdgeRun]),

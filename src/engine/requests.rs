@@ -342,6 +342,7 @@ impl Engine {
 
     /// Whether what is fed can be had as the field wants it: nothing is read for that. Voxels that
     /// find no room are for pop, as those of an array of a store.
+    #[inline(never)] // its record is not to stand on the stack of other boxes
     fn check_fed(&self, request: &Request<'_>, why: &mut Why) -> Result<(), Status> {
         let (shared, fed) = (&self.shared, &request.fed);
         if !shared.settings.per_sample.takes_fed {

@@ -36,6 +36,7 @@ pub fn array(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>>
 
 /// Adds the mark to a uri, which is normal, for a field with cf = 1; `of` names the field. A uri
 /// that has the mark stays.
+#[inline(never)] // its texts are not to stand on the stack of a push
 pub fn mark(uri: &mut Uri, of: impl fmt::Display, why: &mut Why) -> Result<(), Status> {
     let (name, bytes) = (uri.as_str(), uri.as_bytes().len() + CF_MARK.len());
     let shown = Tail(name, SHOWN_BYTES);
