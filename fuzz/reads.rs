@@ -32,8 +32,14 @@ pub struct Read {
 }
 
 impl Read {
-    /// A box of an array, to any places of the types and the padding of one of the fields.
-    pub fn choose(choices: &mut Choices<'_>, fields: &[FieldModel], image: &Image) -> Read {
+    /// A box of an array, perhaps of index lists if so many indices are taken, to any places of the
+    /// types and the padding of one of the fields.
+    pub fn choose(
+        choices: &mut Choices<'_>,
+        fields: &[FieldModel],
+        image: &Image,
+        indices_max: u32,
+    ) -> Read {
         let number = choices.below(fields.len() as u64) as usize;
         let mut field = fields[number].clone();
         let pads_other = field.dtype == Dtype::Raw && field.bytes != image.dtype.bytes();
@@ -59,8 +65,12 @@ impl Read {
         let (axes, at) = (vec![0; begin.len()], [0; RANK_MAX]);
         let (image, fed, is_hostile) = (image.clone(), None, false);
         let (map, lists) = (None, Lists::default());
-        let model =
+        let mut model =
             BoxModel { field: 0, begin, end, step, axes, at, image, fed, map, lists, is_hostile };
+        if indices_max > 0 && choices.rarely(2) {
+            model.choose_lists(choices, std::slice::from_ref(&field));
+        }
+        let is_hostile = model.is_hostile || model.index_count() > u64::from(indices_max);
         let raw = SampleBox { field: number as u32, ..model.raw() };
         let (strides, block, first) = (None, Vec::new(), 0);
         let mut read = Read { model, field, raw, strides, block, first, is_hostile, pads_unknown };

@@ -619,12 +619,11 @@ typedef struct wavetrain_affine {
  * run of neighbours must meet the array.
  *
  * A run of neighbours, up or down, is planned as a box of its own, and a chunk is read and decoded
- * once for all of them. For MEMORY, VALUE, read_into and boxes with a wavetrain_affine, lists are
- * refused. */
+ * once for all of them. For MEMORY, VALUE and boxes with a wavetrain_affine, lists are refused. */
 typedef struct wavetrain_index_list {
     uint32_t axis;          /* of the box: its begin is 0, its end n_indices, its step 0 or 1 */
     uint32_t reserved;      /* 0 */
-    const int64_t *indices; /* n_indices elements, at a multiple of 8; copied by push */
+    const int64_t *indices; /* n_indices elements, at a multiple of 8; copied by the call */
     uint64_t n_indices;     /* at least 1; all of a sample together, of several lists of a box their
                              * product, at most max_indices_per_sample */
 } wavetrain_index_list;

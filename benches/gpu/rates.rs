@@ -186,6 +186,7 @@ impl Work {
             record: &case.record,
             cast: &case.cast,
             shape: &box_shape,
+            first: 0,
             strides: &strides,
             pad: PadMode::None,
         };

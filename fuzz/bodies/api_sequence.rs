@@ -910,10 +910,11 @@ impl Session<'_> {
         timeout: u64,
     ) {
         let array = self.array(config);
-        let mut read = Read::choose(&mut self.choices, fields, &array.image);
+        let most = config.max_indices_per_sample;
+        let mut read = Read::choose(&mut self.choices, fields, &array.image, most);
         let painted = paint(std::slice::from_ref(&read.field), std::slice::from_ref(&read.model));
-        assert_ne!(painted, Err(Fault::Box));
-        let want = match read.pads_unknown {
+        assert!(read.is_hostile || painted != Err(Fault::Box));
+        let want = match read.pads_unknown || painted == Err(Fault::Box) {
             true => Want::Anything,
             false => self.want_of_boxes(config, &[Some(array)], painted),
         };

@@ -567,7 +567,14 @@ fn filled(
     }
     let strides = &strides;
     let claim = Claim::on(&mut buffer[GUARD_BYTES..][..bytes]);
-    let sample = SampleBox { record, cast, shape, strides, pad: mode };
+    let sample = SampleBox {
+        record,
+        cast,
+        shape,
+        first: shape.at * u64::from(cast.target_bytes()),
+        strides,
+        pad: mode,
+    };
     let mut target = Target { sample, claim, change: None };
     let mut written = 0;
     for step in steps.iter().filter(|step| step.samples.contains(&number)) {

@@ -146,7 +146,7 @@ class Reader(Owned):
     def read(
         self,
         uri: Any,
-        box: Iterable[slice[Any, Any, Any] | tuple[int, int]] | None = None,
+        box: Iterable[slice[Any, Any, Any] | tuple[int, int] | Any] | None = None,
         out: Any = None,
         *more: NoReturn,
         field: str | int = 0,
@@ -154,8 +154,9 @@ class Reader(Owned):
     ) -> Any:
         """Reads a box of the array at `uri`, a path or a zarr.Array, and gives `out`.
 
-        box: a slice or (start, stop) for each axis, as of Box; ends may be open. None: all of the
-            array.
+        box: a slice, (start, stop) or an array of indices for each axis, as of Box; ends may be
+            open. Indices need a config whose max_indices_per_sample is at least their number, of
+            several axes the product. None: all of the array.
         out: what is written: of numpy, torch, or what has __array_interface__, DLPack or a buffer,
             with any strides. Its shape is that of the box, of which extents of 1 may be left out.
             None: a new array of numpy.

@@ -103,7 +103,14 @@ impl Case {
         let augment = words.view().expect("words");
         let field = (&self.places[..], Dtype::F32);
         let change = Change::new_at(level, augment, own, field, false).expect("a change");
-        let sample = SampleBox { record, cast, shape, strides, pad: self.pad };
+        let sample = SampleBox {
+            record,
+            cast,
+            shape,
+            first: shape.at * u64::from(cast.target_bytes()),
+            strides,
+            pad: self.pad,
+        };
         let count = self.places.iter().product::<u64>() as usize;
         let (mut memory, mut scratch) = (vec![0xA5; 4 * count + 128], Scratch::NEW);
         let counts = [0, 1, 2].map(|axis| self.shape[axis].div_ceil(self.chunk[axis]));

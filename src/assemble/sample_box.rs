@@ -27,8 +27,10 @@ pub struct SampleBox<'a> {
     pub record: &'a ArrayRecord,
     /// From the array's element type to the field's.
     pub cast: &'a Cast,
-    /// What is read, and the places that it goes to.
+    /// What is read, and the axes of the field that it goes to.
     pub shape: &'a BoxShape,
+    /// Byte of the field that its first place goes to.
+    pub first: u64,
     /// Bytes from one element of the field to the next along each of its axes.
     pub strides: &'a [u64; RANK_MAX],
     /// What lies outside the array.
@@ -69,10 +71,9 @@ impl SampleBox<'_> {
 
     /// Bytes of the field from the first that the box writes to behind the last.
     pub fn target_span(&self) -> (u64, u64) {
-        let first = self.shape.at * self.target_bytes();
         let reach = |axis: usize| (self.places(axis) - 1) * self.step(axis);
         let last = (0..self.record.axes()).map(reach).sum::<u64>();
-        (first, first + last + self.target_bytes())
+        (self.first, self.first + last + self.target_bytes())
     }
 
     /// Places along an axis.
@@ -278,7 +279,7 @@ impl SampleBox<'_> {
     /// there are none.
     pub fn inside_ranges(&self) -> Option<[(u64, u64); RANK_MAX]> {
         let mut ranges = [(0, u64::MAX); RANK_MAX];
-        let mut rest = self.shape.at * self.target_bytes();
+        let mut rest = self.first;
         let mut begin = [0; RANK_MAX];
         for (axis, begin) in begin.iter_mut().enumerate() {
             // Axes that the field lacks have no stride.
@@ -300,8 +301,7 @@ impl SampleBox<'_> {
     }
 
     fn block(&self, current: &[Run], order: &[u8]) -> Block {
-        let target = self.shape.at * self.target_bytes();
-        let mut block = Block { axes: ArrayVec::new(), source: 0, target };
+        let mut block = Block { axes: ArrayVec::new(), source: 0, target: self.first };
         let mut source = 0i64;
         for axis in order.iter().map(|axis| usize::from(*axis)) {
             let (run, stride) = (&current[axis], self.record.chunk_strides[axis]);
@@ -331,8 +331,7 @@ impl SampleBox<'_> {
         for (rank, outside) in axes.clone().enumerate() {
             let (first, limit) = self.inside(outside);
             for (first, limit) in [(0, first), (limit, self.places(outside))] {
-                let target = self.shape.at * self.target_bytes();
-                let mut block = Block { axes: ArrayVec::new(), source: 0, target };
+                let mut block = Block { axes: ArrayVec::new(), source: 0, target: self.first };
                 for (place, axis) in axes.clone().enumerate() {
                     let (first, limit) = match place {
                         place if place < rank => self.inside(axis),

@@ -71,7 +71,14 @@ impl Case {
         let shape = &BoxShape::forward(&self.begin, &self.end);
         let strides = &shape.strides(self.begin.len(), self.cast.target_bytes());
         let (record, cast, pad) = (&self.record, &self.cast, self.pad);
-        let sample = SampleBox { record, cast, shape, strides, pad };
+        let sample = SampleBox {
+            record,
+            cast,
+            shape,
+            first: shape.at * u64::from(cast.target_bytes()),
+            strides,
+            pad,
+        };
         let result = work(&mut Target { sample, claim, change: None });
         assert!(self.memory[..GUARD].iter().all(|byte| *byte == POISON));
         assert!(self.memory[GUARD + bytes..].iter().all(|byte| *byte == POISON));

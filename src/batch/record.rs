@@ -51,7 +51,7 @@ pub enum SlotState {
 }
 
 /// How many slots there are: those of batches come first, then those of boxes that are read into
-/// memory of callers, each of which is a batch of one sample of one box.
+/// memory of callers, each of which is a batch of one sample of one box of the caller's.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotCounts {
     /// Batches that have memory at a time, and as many memories that callers lend for one.
@@ -87,18 +87,20 @@ impl SlotCounts {
         slot.0.checked_sub(self.batches())
     }
 
-    /// Rows of tables that have `each` rows for a sample, but one for a reader.
-    pub fn rows(&self, each: u32) -> u64 {
-        u64::from(self.batches()) * u64::from(self.samples * each) + u64::from(self.readers)
+    /// Rows of tables that have so many rows for a sample, and for a reader.
+    pub fn rows(&self, (sample, reader): (u32, u32)) -> u64 {
+        let of_batches = u64::from(self.batches()) * u64::from(self.samples * sample);
+        of_batches + u64::from(self.readers) * u64::from(reader)
     }
 
     /// The row of number `number` of a slot in such a table.
-    pub fn row(&self, (slot, number): (BatchSlot, u32), each: u32) -> usize {
-        let of_batch = (self.samples * each) as usize;
-        match self.reader(slot) {
-            None => slot.at() * of_batch + number as usize,
-            Some(reader) => self.batches() as usize * of_batch + reader as usize,
-        }
+    pub fn row(&self, (slot, number): (BatchSlot, u32), each: (u32, u32)) -> usize {
+        let of_batch = (self.samples * each.0) as usize;
+        let first = match self.reader(slot) {
+            None => slot.at() * of_batch,
+            Some(reader) => self.batches() as usize * of_batch + (reader * each.1) as usize,
+        };
+        first + number as usize
     }
 }
 
@@ -122,6 +124,12 @@ pub struct PerSample {
 }
 
 impl PerSample {
+    /// Boxes of a sample, and of a box that is read into memory of a caller: one for each run of
+    /// its index lists.
+    pub fn box_rows(&self) -> (u32, u32) {
+        (self.boxes, 1 + self.listed)
+    }
+
     /// Most boxes that a caller gives.
     pub fn given(&self) -> u32 {
         self.boxes - self.listed

@@ -80,10 +80,12 @@ impl Slots {
         elsewhere: Elsewhere,
     ) -> Slots {
         assert!(counts.places > 0 && counts.batches() <= u64::BITS);
-        let (all, samples) = (u64::from(counts.all()), counts.rows(1));
-        let listed = counts.rows(per_sample.listed) - u64::from(counts.readers);
-        let rows = (counts.rows(per_sample.boxes), listed);
-        let fed = if per_sample.takes_fed { rows } else { (0, 0) };
+        let (all, samples) = (u64::from(counts.all()), counts.rows((1, 1)));
+        let (each, listed) = (per_sample.box_rows(), per_sample.listed);
+        let rows = (counts.rows(each), counts.rows((listed, each.1 - 1)));
+        // Boxes of readers are cast alone.
+        let of_batches = (counts.rows((each.0, 0)), counts.rows((listed, 0)));
+        let fed = if per_sample.takes_fed { of_batches } else { (0, 0) };
         let words = u64::from(per_sample.augment_words);
         let states = Item::BatchStates;
         Slots {
@@ -97,7 +99,7 @@ impl Slots {
             fed: Table::of(carver.slice_of_boxes(states, fed, &Fed::NOTHING)),
             augment: Table::of(carver.slice_of_boxes(
                 Item::Augmentation,
-                (rows.0 * words, rows.1 * words),
+                (of_batches.0 * words, of_batches.1 * words),
                 &0,
             )),
             counts,
@@ -123,7 +125,7 @@ impl Slots {
 
     /// Index of a sample in the tables.
     pub fn row(&self, slot: BatchSlot, sample: u32) -> usize {
-        self.counts.row((slot, sample), 1)
+        self.counts.row((slot, sample), (1, 1))
     }
 
     /// All slots of batches.

@@ -43,14 +43,13 @@ impl Engine {
         let checked = self.check_listed(*listed, &mut why);
         checked.map_err(|status| request.box_failure(number, status, &mut why))?;
         let extents = self.shared.field(request.field).extents();
-        let mut left = runs(&request.lists);
-        let mut runs = left;
-        each_run(&request.lists, &request.shape, extents, |shape| {
-            let new = NewBox { shape, runs, ..request.to_queue() };
-            draft.add(&new, cover);
-            (runs, left) = (0, left - 1);
+        each_run_of(request, |mut shape, first, runs| {
+            for (axis, first) in first.iter().enumerate() {
+                let to = shape.axes[axis].to();
+                shape.at += to.map_or(0, |to| first * extents[to + 1..].iter().product::<u64>());
+            }
+            draft.add(&NewBox { shape: &shape, runs, ..request.to_queue() }, cover);
         });
-        assert!(left == 0);
         Ok(())
     }
 
@@ -67,6 +66,21 @@ impl Engine {
              max_indices_per_sample = {most}: raise it"
         ))
     }
+}
+
+/// Calls `each` with the box of each run of the lists of a request, its first places in the box of
+/// the caller, and how many runs there are if it is the first one, else 0.
+pub(super) fn each_run_of(
+    request: &Request<'_>,
+    mut each: impl FnMut(BoxShape, &[u64; RANK_MAX], u32),
+) {
+    let mut left = runs(&request.lists);
+    let mut runs = left;
+    each_run(&request.lists, &request.shape, |shape, first| {
+        each(shape, first, runs);
+        (runs, left) = (0, left - 1);
+    });
+    assert!(left == 0);
 }
 
 /// Whether the lists of a box can be what its axes read.
@@ -134,24 +148,23 @@ fn run_at(indices: &[i64], at: usize) -> (usize, bool) {
     (next.unwrap_or(indices.len()) - at, first < 0)
 }
 
-/// Calls `each` with the shape of each box that the lists make of one of that `shape`, the places
-/// of the last list fastest. `extents`: of its field.
-fn each_run(lists: &Lists<'_>, shape: &BoxShape, extents: &[u64], mut each: impl FnMut(&BoxShape)) {
+/// Calls `each` with the shape of each box that the lists make of one of that `shape`, and the
+/// first place of it along each axis, the places of the last list fastest.
+fn each_run(lists: &Lists<'_>, shape: &BoxShape, mut each: impl FnMut(BoxShape, &[u64; RANK_MAX])) {
     // The first place of the run in turn, of each list.
     let mut at = [0usize; RANK_MAX];
     loop {
-        let mut run = *shape;
+        let (mut run, mut first) = (*shape, [0; RANK_MAX]);
         for ((axis, indices), at) in lists.iter().zip(at) {
             let (length, is_down) = run_at(indices, at);
             let low = if is_down { indices[at + length - 1] } else { indices[at] };
             let step = if is_down { -1 } else { 1 };
-            let to = shape.axes[*axis].to();
             // No index is i64::MAX, so that an end has a number.
             let walk = AxisWalk::of(low, low + length as i64, step).unwrap_or(AxisWalk::ONE);
-            run.axes[*axis] = walk.to_axis(to);
-            run.at += to.map_or(0, |to| at as u64 * extents[to + 1..].iter().product::<u64>());
+            run.axes[*axis] = walk.to_axis(shape.axes[*axis].to());
+            first[*axis] = at as u64;
         }
-        each(&run);
+        each(run, &first);
         // The next run of the last list that has one; the lists after it begin anew.
         let next = (0..lists.len()).rev().find_map(|list| {
             let next = at[list] + run_at(lists[list].1, at[list]).0;
@@ -200,8 +213,9 @@ mod tests {
             lists.push((1, &columns[..]));
             let whole = BoxShape::forward(&[0, 0], &[extents[0] as i64, extents[1] as i64]);
             let (mut got, mut boxes) = (Vec::new(), 0);
-            each_run(&lists, &whole, &extents, |shape| {
-                got.extend(places(shape, [extents[1], 1]));
+            each_run(&lists, &whole, |mut shape, first| {
+                shape.at = first[0] * extents[1] + first[1];
+                got.extend(places(&shape, [extents[1], 1]));
                 boxes += 1;
             });
             assert_eq!(boxes, runs(&lists));

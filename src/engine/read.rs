@@ -12,9 +12,11 @@ use crate::base::limits::RANK_MAX;
 use crate::base::status::{Failure, Status, Why};
 use crate::batch::slots::SlotState;
 use crate::engine::Engine;
-use crate::engine::requests::Request;
+use crate::engine::lists::each_run_of;
+use crate::engine::requests::{Lists, Request};
 use crate::engine::ways_out::{read_text, reset_text};
 use crate::fail;
+use crate::intake::queue::NewBox;
 use crate::records::BoxShape;
 use crate::records::CallerPlaces;
 use crate::setup::config::POP_TIMEOUT;
@@ -105,19 +107,19 @@ impl Engine {
             let text = "at, axes and tensor of the box must be 0: the target has the place";
             return Err(fail!(why, Invalid, "{text}"));
         }
-        if !request.lists.is_empty() {
-            let text = "boxes of batches alone have them: read each run, or push a sample";
-            return Err(fail!(why, Unsupported, "index lists: {text}"));
-        }
         if !request.augment.words().is_empty() {
             let member = if request.augment.view().is_some() { "augment" } else { "affine" };
             let text = "boxes of batches alone have it: leave it out";
             return Err(fail!(why, Invalid, "{member}: {text}"));
         }
+        if !request.lists.is_empty() {
+            self.check_lists(request, why)?;
+        }
         self.fix_name(request, why)?;
         let mut target = CallerPlaces { bytes: memory.bytes, ..CallerPlaces::EMPTY };
         let (mut shape, mut address) = (BoxShape::EMPTY, memory.address);
         for (axis, walk) in request.walks(why)?.into_iter().enumerate() {
+            target.places[axis] = walk.places();
             let Some(strides) = memory.strides else {
                 shape.axes[axis] = walk.to_axis(Some(axis));
                 continue;
@@ -132,6 +134,7 @@ impl Engine {
                 fail!(why, Invalid, "strides[{axis}] = {stride}: places lie before address 0")
             })?;
             let walk = if is_turned { walk.reversed() } else { walk };
+            target.is_turned[axis] = is_turned;
             shape.axes[axis] = walk.to_axis(Some(axis));
         }
         target.is_row_major = memory.strides.is_none();
@@ -174,8 +177,17 @@ impl Engine {
         let Some(number) = self.shared.reader(slot) else { unreachable!("it is a reader's slot") };
         state.readers.targets.write(number as usize, *target);
         state.readers.set_address(number, address);
-        let added = state.readers.queue.add_box(&request.to_queue());
-        assert!(added.is_ok(), "the queue has room for a box of each reader");
+        let queue = &mut state.readers.queue;
+        let mut add = |new: &NewBox<'_>| {
+            assert!(queue.add_box(new).is_ok(), "the queue has room for a box of each reader");
+        };
+        match request.lists.is_empty() {
+            true => add(&request.to_queue()),
+            false => each_run_of(request, |mut shape, first, runs| {
+                shape.at = place_run(&request.lists, &mut shape, first, target);
+                add(&NewBox { shape: &shape, runs, ..request.to_queue() });
+            }),
+        }
         state.readers.queue.push(u64::from(number));
         state.plan_wanted[Lane::Readers as usize] = true;
     }
@@ -239,6 +251,26 @@ impl Engine {
             state.wakes.all(Condition::Idle);
         }
     }
+}
+
+/// Turns a run of index lists along those of their axes that are turned in the memory of the
+/// caller; the number of its lowest place there, row-major.
+fn place_run(
+    lists: &Lists<'_>,
+    run: &mut BoxShape,
+    first: &[u64; RANK_MAX],
+    target: &CallerPlaces,
+) -> u64 {
+    let mut lowest = *first;
+    for (axis, _) in lists.iter().filter(|(axis, _)| target.is_turned[*axis]) {
+        let walk = &mut run.axes[*axis];
+        lowest[*axis] = target.places[*axis] - first[*axis] - walk.places();
+        *walk = walk.reversed();
+    }
+    // Of more places than there are numbers the planner refuses the box.
+    let add =
+        |at: u64, (place, places): (&u64, &u64)| at.wrapping_mul(*places).wrapping_add(*place);
+    lowest.iter().zip(&target.places).fold(0, add)
 }
 
 fn end_reader(state: &mut State, (slot, _): Reader) {

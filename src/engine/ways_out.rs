@@ -96,7 +96,9 @@ fn fields_of(item: Item) -> &'static str {
         Item::IndexPages => "n_shard_index_cache",
         Item::IndexLookups => "metadata_io_concurrency",
         Item::Uris => "lookahead_samples or max_boxes_per_sample",
-        Item::IndexLists => "max_indices_per_sample, samples_per_batch or lookahead_samples",
+        Item::IndexLists => {
+            "max_indices_per_sample, samples_per_batch, lookahead_samples or n_readers"
+        }
         Item::SampleQueue => "lookahead_samples or max_boxes_per_sample",
         Item::BatchStates => "samples_per_batch, n_batch_slots or max_boxes_per_sample",
         Item::Augmentation => "max_boxes_per_sample, samples_per_batch or lookahead_samples",

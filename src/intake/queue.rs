@@ -179,12 +179,12 @@ impl Queue {
         Queue::carve_sharing(carver, counts, uri_bytes, kept, YOUNG_NAMES)
     }
 
-    /// One for boxes of `count` callers, each a sample of its own: any uris of them fit, because
-    /// each is given back when its box is.
-    pub fn carve_of_callers(carver: &mut Carver, count: u32) -> Queue {
+    /// One for boxes of `count` callers, each a sample of its own, of at most `runs` runs of index
+    /// lists: any uris of them fit, because each is given back when its box is. Runs share one.
+    pub fn carve_of_callers(carver: &mut Carver, count: u32, runs: u32) -> Queue {
         let uris = if count > 0 { u64::from(count) + 2 } else { 0 };
         let bytes = uris * (URI_BYTES_MAX as u64 + 1);
-        Queue::carve_sharing(carver, (count, 1, 0), bytes, (false, 0), 0)
+        Queue::carve_sharing(carver, (count, runs, runs - 1), bytes, (false, 0), 1)
     }
 
     fn carve_sharing(

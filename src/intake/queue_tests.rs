@@ -98,7 +98,7 @@ fn boxes_of_a_sample_that_is_not_pushed_are_as_if_they_had_never_been() {
 
 #[test]
 fn uris_of_any_length_of_all_callers_fit() {
-    let mut queue = Queue::carve_of_callers(&mut Carver::leaked(1 << 20), 4);
+    let mut queue = Queue::carve_of_callers(&mut Carver::leaked(1 << 20), 4, 1);
     let uris: std::vec::Vec<_> =
         (0..7).map(|n| std::vec![b'a' + n; 4095 - 13 * n as usize]).collect();
     for n in 0..5000usize {

@@ -277,7 +277,7 @@ fn hull_of<'b>(
     let Resampled { hull, strides, .. } = shared.resampled(slot, number);
     let Some(cast) = copy else { unreachable!("elements of a type can be copied") };
     let pad = shared.padding(shared.box_record(slot, number).field).mode;
-    SampleBox { record, cast, shape: hull, strides, pad }
+    SampleBox { record, cast, shape: hull, first: 0, strides, pad }
 }
 
 fn sample_of<'b>(
@@ -287,7 +287,9 @@ fn sample_of<'b>(
     slot: BatchSlot,
 ) -> SampleBox<'b> {
     let (strides, pad) = (shared.strides(source.to(slot)), shared.padding(source.field).mode);
-    SampleBox { record, cast, shape: &source.shape, strides, pad }
+    let (shape, element) = (&source.shape, u64::from(cast.target_bytes()));
+    let first = shape.at * if shared.reader(slot).is_some() { 1 } else { element };
+    SampleBox { record, cast, shape, first, strides, pad }
 }
 
 /// What is done to the elements of a box of an array, if it is not cast alone.

@@ -71,7 +71,8 @@ impl BoxRecord {
 /// What of an array is read, and where in a field it goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BoxShape {
-    /// The element of the field, counted row-major, that the first place goes to.
+    /// The element of the field, counted row-major, that the first place goes to; of a box that
+    /// is read into memory of a caller the place, and once its array is known the byte of that.
     pub at: u64,
     /// By axis of the array.
     pub axes: [AxisWalk; RANK_MAX],
@@ -107,8 +108,12 @@ impl BoxShape {
 /// The places of a box in a caller's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct CallerPlaces {
+    /// Places along each axis of the box.
+    pub places: [u64; RANK_MAX],
     /// Bytes from one place to the next along each axis of the box.
     pub strides: [u64; RANK_MAX],
+    /// Places were counted from the last along these axes, the lowest of the memory.
+    pub is_turned: [bool; RANK_MAX],
     /// They lie row by row; strides are not known before the array is.
     pub is_row_major: bool,
     /// Bytes from the lowest place on that may be written.
@@ -117,8 +122,13 @@ pub struct CallerPlaces {
 
 impl CallerPlaces {
     /// No place.
-    pub const EMPTY: CallerPlaces =
-        CallerPlaces { strides: [0; RANK_MAX], is_row_major: false, bytes: 0 };
+    pub const EMPTY: CallerPlaces = CallerPlaces {
+        places: [1; RANK_MAX],
+        strides: [0; RANK_MAX],
+        is_turned: [false; RANK_MAX],
+        is_row_major: false,
+        bytes: 0,
+    };
 }
 
 /// Why no walk along an axis can be made of numbers.

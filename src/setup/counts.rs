@@ -82,8 +82,8 @@ impl Settings {
         WaveCounts {
             waves: [config.host_buffer_waves, readers],
             chunks: [config.max_chunks_per_wave, chunks],
-            // A chunk of a reader is for one box.
-            pairs: [self.pairs_per_wave, chunks],
+            // A chunk of a reader is for one box, or for all runs of its index lists.
+            pairs: [self.pairs_per_wave, chunks + self.per_sample.listed],
         }
     }
 

@@ -64,7 +64,11 @@ impl Readers {
         let readers = u64::from(settings.config.n_readers);
         let waiting = if readers > 0 { WAITING_MAX } else { 0 };
         Readers {
-            queue: Queue::carve_of_callers(carver, settings.config.n_readers),
+            queue: Queue::carve_of_callers(
+                carver,
+                settings.config.n_readers,
+                settings.per_sample.box_rows().1,
+            ),
             has_planned: false,
             lacks_staging: false,
             targets: carver.table(Item::Instance, readers, &CallerPlaces::EMPTY),

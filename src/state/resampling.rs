@@ -112,7 +112,7 @@ impl Resampling {
         let bytes = settings.resample_bytes();
         let rows = match bytes {
             0 => 0,
-            _ => settings.slot_counts().rows(settings.per_sample.boxes),
+            _ => settings.slot_counts().rows((settings.per_sample.boxes, 0)),
         };
         let item = Item::Resampling;
         Resampling {

@@ -190,7 +190,7 @@ impl Shared {
 
     /// Row of box `number` of the batch in a slot.
     pub fn box_row(&self, slot: BatchSlot, number: u32) -> usize {
-        self.settings.slot_counts().row((slot, number), self.settings.per_sample.boxes)
+        self.settings.slot_counts().row((slot, number), self.settings.per_sample.box_rows())
     }
 
     /// Box `number` of the batch in a slot.

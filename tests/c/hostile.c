@@ -558,9 +558,12 @@ static void check_lists(void) {
         lists[i] = (wavetrain_index_list){ i, 0, indices, BOX };
     box.lists = lists, box.n_lists = 2, box.list_bytes = sizeof *lists;
     unsigned char target[BOX * BOX * BOX * 8];
-    const wavetrain_status read =
-        wavetrain_read_into(loader, &box, sizeof box, target, sizeof target, NULL, 0, &error);
-    CHECK(read == WAVETRAIN_UNSUPPORTED);
+    CHECK_STATUS(wavetrain_read_into(loader, &box, sizeof box, target, sizeof target, NULL, LONG_NS,
+                                     &error), WAVETRAIN_OK);
+    lists[1].reserved = 1;
+    CHECK_STATUS(wavetrain_read_into(loader, &box, sizeof box, target, sizeof target, NULL, LONG_NS,
+                                     &error), WAVETRAIN_INVALID);
+    lists[1].reserved = 0;
     const wavetrain_sample sample = sample_of(&box, 5);
     wavetrain_batch batch = 0;
     size_t taken = 0;

@@ -1050,6 +1050,37 @@ static void places_are_mapped_to_voxels() {
     CHECK(from.last_error(why).ok() && strstr(why.text, "level = 2: the uri names an") != nullptr);
 }
 
+/* A field with cf reads each array as by a uri that ends with #cf=1: the cube has no attributes of
+ * CF and stays as it is, a file without attributes is refused, what is fed is not touched. */
+static void fields_are_decoded_by_cf() {
+    const wavetrain::field table[] = {
+        wavetrain::field("x", WAVETRAIN_F32, { 2, 2, 2 }).decode_cf(),
+        wavetrain::field("y", WAVETRAIN_F32, { 2, 2, 2 }).decode_cf().decode_cf(false),
+        wavetrain::field("label", WAVETRAIN_I64).decode_cf(),
+    };
+    CHECK(table[0].cf == 1 && table[1].cf == 0);
+    config settings;
+    settings.use_fields(table).samples_per_batch = 1;
+    settings.max_boxes_per_sample = 3;
+    loader from = open_cube(settings);
+    using wavetrain::box;
+    const std::int64_t number = 9;
+    const wavetrain::tensor value(&number);
+    const box given = box(value, 0, WAVETRAIN_BOX_VALUE).into(2);
+    const box parts[] = { box(cube, { 1, 2, 3 }, { 3, 4, 5 }),
+                          box(cube, { 1, 2, 3 }, { 3, 4, 5 }).into(1), given };
+    CHECK(from.push(wavetrain::boxes{ parts, 1 }).ok());
+    batch popped;
+    CHECK(from.pop(popped).ok());
+    const wavetrain::span<float> x = popped.field(0).as<float>(), y = popped.field(1).as<float>();
+    CHECK(x.size() == 8 && memcmp(x.data(), y.data(), 8 * sizeof *x.data()) == 0);
+    CHECK(popped.field(2).as<std::int64_t>()[0] == number);
+    error why;
+    CHECK(from.push(box("/none/x.npy", { 0, 0, 0 }, { 2, 2, 2 })) == WAVETRAIN_UNSUPPORTED);
+    CHECK(from.last_error(why).ok() && strstr(why.text, "cf = 1 needs attributes") != nullptr);
+    CHECK(from.push(box("/none/x.npy", { 0, 0, 0 }, { 2, 2, 2 }).into(1)).ok());
+}
+
 static void elements_are_augmented_on_their_way() {
     const wavetrain::field table[] = { wavetrain::field("x", WAVETRAIN_F32, { 2, 3 }) };
     config settings;
@@ -1326,6 +1357,7 @@ int main(int argc, char **argv) {
     streams_and_loaders_move_while_they_run();
     a_stream_ends_when_its_loader_is_closed();
     fields_are_found_by_number_and_by_name();
+    fields_are_decoded_by_cf();
     elements_are_augmented_on_their_way();
     places_are_mapped_to_voxels();
     epochs_go_on_behind_what_was_popped();

@@ -343,6 +343,7 @@ impl Case {
             record: &self.record,
             cast: &self.cast,
             shape: &shapes[number],
+            first: 0,
             strides: &strides,
             pad: self.pad,
         };

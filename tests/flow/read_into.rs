@@ -53,6 +53,134 @@ fn boxes_of_all_kinds_go_to_any_places() {
     }
 }
 
+/// Most indices of a box, of several lists their product.
+const LISTED_MAX: usize = 1000;
+
+/// Lists of some axes of the box of a job, those elements of its axes in any order, some of them
+/// twice; and the bytes that they give.
+fn draw_lists(dice: &mut Dice, job: &Job) -> (Vec<(usize, Vec<i64>)>, Vec<u8>) {
+    let (extents, mut lists, mut picked) = (job.extents(), Vec::new(), Vec::new());
+    let mut indices = 1;
+    for (axis, extent) in extents.iter().map(|extent| *extent as i64).enumerate() {
+        let begin = job.begin[axis];
+        let places: Vec<i64> = match dice.range(0, 4) {
+            0 => (begin..job.end[axis]).collect(),
+            1 => (begin..job.end[axis]).rev().collect(),
+            _ => (0..dice.range(1, 20)).map(|_| begin + dice.range(0, extent)).collect(),
+        };
+        let is_list = dice.range(0, 5) > 0 && indices * places.len() <= LISTED_MAX;
+        let places = if is_list { places } else { (begin..job.end[axis]).collect() };
+        picked.push(places.iter().map(|at| (at - begin) as usize).collect::<Vec<_>>());
+        if is_list {
+            indices *= places.len();
+            lists.push((axis, places));
+        }
+    }
+    let mut elements = vec![0];
+    for (axis, places) in picked.iter().enumerate() {
+        let extent = extents[axis] as usize;
+        let outer = elements
+            .iter()
+            .flat_map(|element: &usize| places.iter().map(move |place| element * extent + place));
+        elements = outer.collect();
+    }
+    let bytes = job.want.as_ref().unwrap();
+    let gathered = elements.iter().flat_map(|at| bytes[4 * at..][..4].to_vec()).collect();
+    (lists, gathered)
+}
+
+#[test]
+fn lists_of_indices_go_to_any_places_and_each_chunk_is_read_once() {
+    let own = Config { max_indices_per_sample: LISTED_MAX as u32, ..config(Dtype::F32) };
+    let modes = [
+        own,
+        Config { thread_mode: THREADS_PUMP, ..own },
+        in_hook_mode(&own),
+        Config { n_readers: 1, max_chunks_per_wave: 1, n_array_meta_cache: 1, ..own },
+    ];
+    let (mut dice, mut count) = (Dice(0x0DDB_1A5E_5BAD_5EED), 0);
+    for config in modes {
+        let loader = drive::open(&config);
+        for job in mixed_jobs(60) {
+            let (lists, want) = draw_lists(&mut dice, &job);
+            let (mut begin, mut end, mut extents) =
+                (job.begin.clone(), job.end.clone(), job.extents());
+            for (axis, list) in &lists {
+                (begin[*axis], end[*axis]) = (0, list.len() as i64);
+                extents[*axis] = list.len() as u64;
+            }
+            let of_box: Vec<(usize, &[i64])> =
+                lists.iter().map(|(axis, list)| (*axis, &list[..])).collect();
+            let part = Part { begin: &begin, end: &end, lists: &of_box, ..part(&job) };
+            for layout in [Layout::row_major(&extents, 4), Layout::strided(&extents, 4, &mut dice)]
+            {
+                let got = read(&loader, &part, &layout, PATIENCE_NS).unwrap();
+                assert!(got == want, "{}: {lists:?}", job.uri);
+            }
+            count += lists.len();
+        }
+    }
+    assert!(count > 300, "{count}");
+}
+
+#[test]
+fn a_chunk_is_decoded_once_for_all_runs_of_a_list() {
+    let store = fixtures::family("mixed").next().unwrap();
+    let shape = &store.image.shape;
+    let loader = drive::open(&Config { max_indices_per_sample: 512, ..config(Dtype::F32) });
+    let ends: Vec<i64> = shape.iter().map(|extent| (*extent as i64).min(20)).collect();
+    let job = Job::of(store, (vec![0; ends.len()], ends.clone()), Dtype::F32);
+    read(&loader, &part(&job), &Layout::row_major(&job.extents(), 4), PATIENCE_NS).unwrap();
+    let planned = loader.stats().unwrap().chunks_planned;
+    // Every other element, then those between them.
+    let axis = ends.len() - 1;
+    let list: Vec<i64> = (0..ends[axis]).step_by(2).chain((1..ends[axis]).step_by(2)).collect();
+    let part = Part { lists: &[(axis, &list)], ..part(&job) };
+    let layout = Layout::row_major(&job.extents(), 4);
+    let got = read(&loader, &part, &layout, PATIENCE_NS).unwrap();
+    let (row, bytes) = (ends[axis] as usize, job.want.as_ref().unwrap());
+    let at = |place: usize| 4 * (place / row * row + list[place % row] as usize);
+    let want = (0..bytes.len() / 4).flat_map(|place| bytes[at(place)..][..4].to_vec());
+    assert!(got == want.collect::<Vec<u8>>());
+    assert_eq!(loader.stats().unwrap().chunks_planned, 2 * planned);
+}
+
+#[test]
+fn lists_that_will_not_do_are_refused_and_write_nothing() {
+    let scratch = Scratch::new();
+    let flat = numbers(&scratch, "flat.npy", 8);
+    let layout = Layout::row_major(&[3, 64], 4);
+    let with = |list: &'static [i64]| [(0, list)];
+    for (listed, list, status, word) in [
+        (0, &[1, 2, 5][..], Status::Invalid, "max_indices_per_sample = 0"),
+        (2, &[1, 2, 5], Status::Invalid, "of 3 indices"),
+        (9, &[1, i64::MAX, 5], Status::Invalid, "no array has it"),
+        // The first run lies in the array, the second does not; and the other way round.
+        (9, &[1, 2, 8], Status::Invalid, "exceeds the array"),
+        (9, &[-1, 3, 5], Status::Invalid, "exceeds the array"),
+    ] {
+        let loader = drive::open(&Config { max_indices_per_sample: listed, ..config(Dtype::U32) });
+        let lists = with(list);
+        let begin = [0, 0];
+        let part =
+            Part { uri: &flat, begin: &begin, end: &[3, 64], lists: &lists, ..Part::default() };
+        let failure = refusal(&loader, &part, &layout);
+        assert_eq!(failure.status, status, "{failure}");
+        assert!(failure.text.as_str().contains(word), "{failure}");
+        // The reader is free again.
+        let rows = rows(&flat, 2, 5);
+        let got = read(&loader, &crate::common::read_boxes::part(&rows), &layout, PATIENCE_NS);
+        assert!(got.unwrap() == rows.want.unwrap());
+    }
+    let loader = drive::open(&Config { max_indices_per_sample: 9, ..config(Dtype::U32) });
+    let mut short = Layout::row_major(&[3, 64], 4);
+    short.shorten(1);
+    let lists = with(&[7, 0, 3]);
+    let part = Part { uri: &flat, begin: &[0, 0], end: &[3, 64], lists: &lists, ..Part::default() };
+    let failure = refusal(&loader, &part, &short);
+    assert!(failure.text.as_str().contains("the places of the box take 768"), "{failure}");
+}
+
 #[test]
 fn raw_elements_are_each_arrays_own() {
     let loader = drive::open(&Config { dtype_bytes: 3, ..config(Dtype::Raw) });

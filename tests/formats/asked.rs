@@ -1,13 +1,14 @@
 //! Arrays that the host has (`config.source`): elements, reads and refusals.
 
 use crate::common::drive::{self, Job, PATIENCE_NS};
+use crate::common::read_boxes::{Layout, read};
 use std::ffi::{CStr, c_char, c_void};
 use std::slice;
 use std::sync::Mutex;
 use wavetrain::abi::{FILE_ABSENT, FILE_FAILED, SourceHook, SourceInfo};
 use wavetrain::config::*;
 use wavetrain::loader::{
-    Failure, Loader, Pop, Request, SCRATCH_BYTES, array_info, config_fit_trusting,
+    Failure, Loader, Part, Pop, Request, SCRATCH_BYTES, array_info, config_fit_trusting,
 };
 use wavetrain::os::SYSTEM;
 use wavetrain::records::Dtype;
@@ -246,6 +247,46 @@ fn a_box_is_one_read_of_what_it_needs_and_a_chunk_is_read_once_and_kept() {
     let cells = cells.map(|[y, x]| (vec![y, x], vec![ends(y), ends(x)]));
     assert_eq!(chunks.reads(), cells);
     assert!(loader.stats().unwrap().chunk_cache_hits > 0);
+}
+
+#[test]
+fn runs_of_a_list_are_a_read_each_and_one_that_fails_ends_the_box() {
+    let mut host = Host::new(&[50, 10], &[0, 0]);
+    let lists = [(0, &[7, 8, 3, 40][..])];
+    let part = Part { uri: URI, begin: &[0, 0], end: &[4, 10], lists: &lists, ..Part::default() };
+    let layout = Layout::row_major(&[4, 10], 4);
+    let rows = [(7, 9), (3, 4), (40, 41)];
+    let want: Vec<u8> = rows
+        .iter()
+        .flat_map(|(first, limit)| wanted(&[50, 10], &[*first, 0], &[*limit, 10]))
+        .collect();
+    for failing in [None, Some(0), Some(1), Some(2)] {
+        host.read = match failing {
+            Some(0) => |begin| if begin[0] == 7 { FILE_FAILED } else { 0 },
+            Some(1) => |begin| if begin[0] == 3 { FILE_FAILED } else { 0 },
+            Some(_) => |begin| if begin[0] == 40 { FILE_FAILED } else { 0 },
+            None => |_| 0,
+        };
+        let config =
+            Config { max_indices_per_sample: 4, n_readers: 1, ..config(&host, &[1, 1], 1) };
+        let loader = drive::open(&config);
+        let got = read(&loader, &part, &layout, PATIENCE_NS);
+        match failing {
+            None => {
+                assert!(got.unwrap() == want);
+                let read = |(first, limit): (u64, u64)| (vec![first, 0], vec![limit, 10]);
+                assert_eq!(host.reads(), [read((3, 4)), read((7, 9)), read((40, 41))]);
+            }
+            Some(_) => {
+                let failure = got.unwrap_err();
+                assert_eq!(failure.status, Status::Io, "{failure}");
+                // The one reader is free again.
+                let part = Part { lists: &[(0, &[20])], begin: &[0, 0], end: &[1, 10], ..part };
+                let row = read(&loader, &part, &Layout::row_major(&[1, 10], 4), PATIENCE_NS);
+                assert!(row.unwrap() == wanted(&[50, 10], &[20, 0], &[21, 10]));
+            }
+        }
+    }
 }
 
 #[test]

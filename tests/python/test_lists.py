@@ -195,9 +195,25 @@ def test_a_box_of_lists_is_a_value():
     assert Sample("a", [np.array([3, 1]), (0, 4)]) == Sample(boxes=[box])
 
 
-def test_readers_refuse_them_by_name(stored):
-    uri = str(stored[0] / "sharded")
-    refused = pytest.raises(wavetrain.Unsupported, match="index lists")
+@pytest.mark.parametrize("name", ["sharded", "chunked", "flat.npy"])
+def test_readers_read_them_into_arrays_of_any_strides(stored, name):
+    folder, data, _ = stored
+    uri, random = str(folder / name), np.random.default_rng(11)
+    with wavetrain.Reader(max_indices_per_sample=4096) as reader:
+        for turn in range(40):
+            where = [draw(random, extent) for extent in SHAPE]
+            expected = data[np.ix_(*where)]
+            assert np.array_equal(reader.read(uri, where), expected), where
+            block = np.zeros([2 * extent for extent in expected.shape[::-1]], np.uint16)
+            out = block[::-2, ::2, ::-2].T if turn % 2 else block[::2, 1::2, ::2].T
+            assert reader.read(uri, where, out=out) is out
+            assert np.array_equal(out, expected), where
+            assert np.count_nonzero(block) == expected.size
+        got = reader.read(uri, [np.array([3, 1]), slice(None), slice(4, 6)])
+        assert np.array_equal(got, data[[3, 1], :, 4:6])
+        with pytest.raises(wavetrain.InvalidArgument, match="exceeds the array"):
+            reader.read(uri, [np.array([3, 90]), (0, 4), (0, 4)])
+    refused = pytest.raises(wavetrain.InvalidArgument, match="max_indices_per_sample = 0: raise")
     with wavetrain.Reader(dtype="u16") as reader, refused:
         reader.read(uri, [np.array([3, 1]), (0, 4), (0, 4)])
 

@@ -53,8 +53,8 @@ impl Crop {
         let Some(cast) = Cast::find(raw.0, raw.1, raw.0, raw.1) else {
             unreachable!("raw elements of every size are copied to their like")
         };
-        let pad = PadMode::None;
-        let copied = SampleBox { record, cast: &cast, shape: &shape, strides: &strides, pad };
+        let (cast, shape, strides, pad) = (&cast, &shape, &strides, PadMode::None);
+        let copied = SampleBox { record, cast, shape, first: 0, strides, pad };
         scatter(&mut Target { sample: copied, claim, change: None }, origin, chunk);
         let filter = Filter::None;
         let data = ChunkData { data, first: 0, bytes, filter, block_bytes: 0, typesize: 0 };

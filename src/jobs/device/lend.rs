@@ -115,7 +115,8 @@ fn send_box(
     let record = fed.whole_record();
     let cast = &field.checked_cast(&record);
     let (shape, strides) = (&source.shape, &field.strides);
-    let sample = SampleBox { record: &record, cast, shape, strides, pad: pad.mode };
+    let first = shape.at * u64::from(field.dtype_bytes);
+    let sample = SampleBox { record: &record, cast, shape, first, strides, pad: pad.mode };
     let address = shared.sample_region(source.to(slot)).as_ptr() as u64;
     let change = change_of(shared, &record, (slot, number), source);
     let change = change.and_then(|change| UnitChange::new(&change, &sample));

@@ -251,6 +251,13 @@ impl Planner {
                     let number = self.order[at as usize];
                     let to = shared.box_record(current.slot, number).to(current.slot);
                     fail_sample(lock, to, &failure);
+                    if self.lane == Lane::Readers {
+                        // Places of the other runs may not be known.
+                        self.merge.clear();
+                        current.group_limit = at + 1;
+                        (current.box_count, current.pad_next) = (at + 1, at + 1);
+                        break;
+                    }
                 }
             }
         }
@@ -293,6 +300,7 @@ impl Planner {
         }
         let reach = source_box(shared, &self.record, &queued, &mut why);
         if self.lane == Lane::Readers
+            && number == 0
             && reach.is_ok()
             && let Some(cast) = self.cast_to(shared.field(u32::from(queued.field)))
         {

@@ -182,9 +182,10 @@ impl Planner {
         };
         let chunks = u64::from(settings.wave_counts().chunks[lane as usize]);
         let window = u64::from(settings.window_of(lane));
+        let listed = u64::from(settings.per_sample.listed);
         let (boxes, pairs) = match lane {
             Lane::Samples => (settings.boxes_per_batch(), u64::from(settings.window_pairs)),
-            Lane::Readers => ((1, 0), window),
+            Lane::Readers => ((1 + listed, listed), window + 2 * listed),
         };
         Planner {
             lane,
