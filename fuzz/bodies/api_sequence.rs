@@ -281,6 +281,16 @@ impl Session<'_> {
         if config.lookahead_samples == 9 && config.on_error == ON_ERROR_SKIP && has_nan {
             config.on_error = ON_ERROR_NAN;
         }
+        // Batches that the program has to lend, and no budget bounds.
+        let extents = config.sample_shape.iter().take(config.sample_rank as usize);
+        let elements = extents.fold(1u64, |all, extent| all.saturating_mul(*extent));
+        let bytes = match &self.fields[..] {
+            [] => elements.saturating_mul(u64::from(Dtype::F64.bytes())),
+            fields => fields.iter().map(|field| field.sample_bytes() as u64).sum(),
+        };
+        if bytes.saturating_mul(u64::from(config.samples_per_batch)) > BILL_BYTES_MAX {
+            config.lent_slots = 0;
+        }
     }
 
     /// The hook that is asked, and files of the system in place of those of the files hook.

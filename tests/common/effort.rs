@@ -11,8 +11,8 @@ pub fn rounds(all: u64, usual: u64) -> u64 {
     if is_whole() { all } else { usual }
 }
 
-/// Every second of groups of `group` items, or all: each kind is there that recurs in a group.
-pub fn half<T>(items: impl IntoIterator<Item = T>, group: usize) -> impl Iterator<Item = T> {
+/// Every fourth of groups of `group` items, or all: each kind is there that recurs in a group.
+pub fn part<T>(items: impl IntoIterator<Item = T>, group: usize) -> impl Iterator<Item = T> {
     let items = items.into_iter().enumerate();
-    items.filter(move |(at, _)| is_whole() || (at / group).is_multiple_of(2)).map(|(_, item)| item)
+    items.filter(move |(at, _)| is_whole() || (at / group).is_multiple_of(4)).map(|(_, item)| item)
 }

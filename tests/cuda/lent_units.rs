@@ -4,6 +4,7 @@
 //! Without a C++ compiler the tests skip, and say so.
 
 use crate::cases::{Case, POISON, Random, Told, alone, reads, record};
+use crate::common::effort;
 use crate::sim::{Aligned, ORDERS, Record, Sim, Wave};
 use crate::sweeps::augmented::augmented;
 use std::sync::OnceLock;
@@ -121,7 +122,7 @@ fn cut_rows_of_memory_of_the_caller_s_do_not_leave_it() {
 fn without_the_guards_of_words_memory_of_the_caller_s_is_left() {
     let makes: [(u32, fn(&mut Random) -> Case); 3] =
         [(9, plain_case), (10, plain_case), (11, near_case)];
-    for (mutation, make) in makes {
+    for (mutation, make) in effort::part(makes, 1) {
         let name = format!("assemble_lent_mutated_{mutation}.so");
         let define = format!("-DWAVETRAIN_MUTATE_{mutation}");
         let Some(sim) = Sim::with(&name, &[&define]) else { return };

@@ -75,7 +75,7 @@ fn boxes_of_every_shape_out_of_every_store_are_those_of_the_array() {
     let mut dice = Dice(0x0DD_B1A5_E5BA_D5EE);
     let has_some = |store: &&fixtures::Store| !store.image.pixels.is_empty();
     let stores = fixtures::all().iter().filter(has_some).enumerate();
-    for (number, store) in effort::half(stores, LOADERS) {
+    for (number, store) in effort::part(stores, LOADERS) {
         stream_one(&*platform, (&store.uri, &store.image), number, &mut dice);
     }
 }

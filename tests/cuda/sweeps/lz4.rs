@@ -5,6 +5,7 @@
 
 use crate::cases::{POISON, Random};
 use crate::cc;
+use crate::common::effort;
 use crate::sim::{Aligned, ORDERS, run_jobs};
 use std::ffi::{CString, c_void};
 use std::mem::offset_of;
@@ -658,7 +659,7 @@ fn warps_of_one_lane_do_the_same_and_touch_nothing_else() {
 #[test]
 fn every_guard_of_the_kernel_is_needed() {
     let jobs = all_jobs();
-    for mutation in [11, 12, 13, 14, 15, 16, 19, 21, 22, 23, 24] {
+    for mutation in effort::part([11, 12, 13, 14, 15, 16, 19, 21, 22, 23, 24], 1) {
         let name = format!("lz4_mutated_{mutation}");
         let define = format!("-DWAVETRAIN_MUTATE_{mutation}");
         let flags = ["-O1", PROGRAM, "-fsanitize=address", LANE, "-w", &define];
@@ -671,7 +672,7 @@ fn every_guard_of_the_kernel_is_needed() {
 fn every_barrier_of_the_kernel_is_needed() {
     let mut random = Random(0xBBBB_5678_9ABC_DEF1);
     let jobs = [small_blocks(&mut random), periods(&mut random)].map(|launch| launch.job());
-    for mutation in [17, 18, 20, 25, 26] {
+    for mutation in effort::part([17, 18, 20, 25, 26], 1) {
         let name = format!("lz4_mutated_{mutation}");
         let define = format!("-DWAVETRAIN_MUTATE_{mutation}");
         let Some(program) = compiled(&name, &["-O1", PROGRAM, "-w", &define]) else { return };

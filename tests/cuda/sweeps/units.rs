@@ -4,6 +4,7 @@
 //! Without a C++ compiler the tests skip, and say so.
 
 use crate::cases::{Case, POISON, Random, Told, alone, pairs, reads, record};
+use crate::common::effort;
 use crate::sim::{Aligned, ORDERS, Record, Sim, Wave, compiled, run_jobs};
 use std::mem::offset_of;
 use wavetrain::assemble::axis::PadMode;
@@ -488,7 +489,7 @@ fn a_vector_that_its_row_cuts_is_not_read_where_its_unit_may_not() {
 
 #[test]
 fn every_barrier_and_guard_of_the_kernel_is_needed() {
-    for mutation in 2..=8 {
+    for mutation in effort::part(2..=8, 1) {
         let name = format!("assemble_mutated_{mutation}");
         let define = format!("-DWAVETRAIN_MUTATE_{mutation}");
         let Some(program) = compiled(&name, &["-O0", "-DSIM_PROGRAM", "-w", &define]) else {

@@ -3,6 +3,7 @@
 
 use crate::cases::{POISON, Random};
 use crate::cc;
+use crate::common::effort;
 use crate::sim::{Aligned, ORDERS, run_jobs};
 use crate::sweeps::lz4::{KINDS, content};
 use ::zstd::zstd_safe::{CCtx, CParameter};
@@ -637,7 +638,7 @@ fn warps_of_one_lane_do_the_same_and_touch_nothing_else() {
 #[test]
 fn every_guard_of_the_kernels_is_needed() {
     let jobs = all_jobs(1);
-    for mutation in 27..=33 {
+    for mutation in effort::part(27..=33, 1) {
         let name = format!("zstd_mutated_{mutation}");
         let define = format!("-DWAVETRAIN_MUTATE_{mutation}");
         let flags = ["-O1", PROGRAM, "-fsanitize=address", LANE, "-w", &define];
@@ -649,7 +650,7 @@ fn every_guard_of_the_kernels_is_needed() {
 #[test]
 fn every_barrier_of_the_kernels_is_needed() {
     let jobs = all_jobs(30);
-    for mutation in 34..=36 {
+    for mutation in effort::part(34..=36, 1) {
         let name = format!("zstd_mutated_{mutation}");
         let define = format!("-DWAVETRAIN_MUTATE_{mutation}");
         let Some(program) = compiled(&name, &["-O1", PROGRAM, "-w", &define]) else { return };
