@@ -5,7 +5,7 @@
 //! pairs of rates, ours and theirs, and ours by theirs. `streams` are the streams of a chunk one by
 //! one, as c-blosc cut and wrote them: against LZ4_decompress_safe and blosclz_decompress. `chunk` is
 //! all of it: against blosc_decompress_ctx. A gzip member is decoded whole, its checksum included:
-//! against libdeflate first, then against zlib-rs. scale_offset of float32, and cast_value from int16
+//! against libdeflate first, then against zlib-rs; a bz2 stream likewise, against libbz2-rs. scale_offset of float32, and cast_value from int16
 //! to float32 with a value that becomes NaN, and back with a clamp, are measured against plain loops.
 //!
 //! Rates are of decoded bytes; ours and theirs take turns, each figure is the median of its turns,
@@ -20,7 +20,9 @@ use std::ffi::{CString, c_int, c_void};
 use std::hint::black_box;
 use std::io::Write;
 use std::ops::Range;
-use wavetrain::decode::{Decoder, blosc, blosclz, gzip, inflate::Inflater, lz4, zstd::Context};
+use wavetrain::decode::{
+    Decoder, blosc, blosclz, bz2, gzip, inflate::Inflater, lz4, zstd::Context,
+};
 use wavetrain::loops::values::{cast, scale_offset};
 use wavetrain::records::{
     Beyond, ByteOrder, Cast, Dtype, Number, Pair, Rounding, Scaling, Span, Types,
@@ -294,6 +296,29 @@ fn measure_gzip(name: &str, plain: &[u8], inflater: &mut Inflater) -> Vec<f64> {
     ratios
 }
 
+/// All of a chunk as a bz2 stream of level 1, the default of numcodecs.
+fn measure_bz2(name: &str, plain: &[u8]) -> Vec<f64> {
+    let level = bzip2::Compression::new(1);
+    let mut writer = bzip2::write::BzEncoder::new(Vec::new(), level);
+    writer.write_all(plain).unwrap();
+    let stream = writer.finish().unwrap();
+    let (mut a, mut b) = (vec![0; BYTES], Vec::with_capacity(BYTES));
+    let mut workspace = vec![0; bz2::workspace_bytes(1, BYTES as u64) as usize];
+    let mut ours = || {
+        let decoded = bz2::decode(1, &mut workspace, black_box(&stream), &mut a, &mut Why::new());
+        assert_eq!(decoded, Ok(BYTES));
+    };
+    let mut by_crate = || {
+        b.clear();
+        let mut reader = bzip2::Decompress::new(false);
+        let status = reader.decompress_vec(black_box(&stream), &mut b).unwrap();
+        assert!(matches!(status, bzip2::Status::StreamEnd));
+    };
+    let ratios = line(name, BYTES, stream.len(), &mut [&mut ours, &mut by_crate]);
+    assert!(a == plain && b == plain);
+    ratios
+}
+
 /// A chunk through scale_offset or cast_value, in pairs of types.
 fn measure_values(name: &str) -> Vec<f64> {
     let number = |dtype| Number { dtype, byte_order: ByteOrder::Little };
@@ -384,6 +409,10 @@ fn main() {
             let name = format!("{kind} {size} gzip");
             if wanted(&name) {
                 note(&name, measure_gzip(&name, &plain, &mut inflater));
+            }
+            let name = format!("{kind} {size} bz2");
+            if wanted(&name) {
+                note(&name, measure_bz2(&name, &plain));
             }
             let name = format!("{kind} {size} lz4-block");
             if wanted(&name) {

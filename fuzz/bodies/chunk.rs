@@ -28,6 +28,9 @@ use wavetrain::status::{Status, Why};
 /// A chunk of more than three zstd blocks, so that a frame can stop before its end.
 const LONG_BYTES: usize = 3 << 17;
 
+/// A level whose workspace fits the room of a bench.
+const BZ2_LEVEL: u8 = 2;
+
 /// The first bytes of inputs whose chunks are shards.
 const SHARDS: &[u8] = b"shards";
 
@@ -103,8 +106,9 @@ pub fn run(data: &[u8]) {
     if damage == Damage::Flips && chunk.after > 0 && !is_sealed {
         assert!(whole.is_err());
     }
-    let is_strong =
-        chunk.before > 0 || chunk.after > 0 && !is_sealed || chunk.compressor == Some(Codec::Gzip);
+    let is_strong = chunk.before > 0
+        || chunk.after > 0 && !is_sealed
+        || matches!(chunk.compressor, Some(Codec::Gzip | Codec::Bz2(_)));
     if is_strong && damage != Damage::Replaced {
         assert!(whole.is_err() || whole.as_ref() == Ok(&chunk.plain));
     }
@@ -144,6 +148,7 @@ fn compressor(name: CodecName) -> Option<Codec> {
         CodecName::Gzip => Codec::Gzip,
         CodecName::Zlib => Codec::Zlib,
         CodecName::Lz4 => Codec::Lz4,
+        CodecName::Bz2 => Codec::Bz2(BZ2_LEVEL),
         other => unreachable!("no chunks of {other:?} are made here"),
     })
 }
@@ -206,6 +211,12 @@ fn encoded(codec: Codec, bytes: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
             encoder.finish().unwrap()
         }
         Codec::Lz4 => by_lz4(bytes),
+        Codec::Bz2(most) => {
+            let level = bzip2::Compression::new(1 + u32::from(how) % u32::from(most));
+            let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), level);
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap()
+        }
         Codec::Blosc | Codec::BloscLz4 | Codec::BloscZstd => {
             by_blosc(bytes, how, choices.byte(), choices.one_of(&[0, 0, 256, 1000]))
         }

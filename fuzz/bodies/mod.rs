@@ -16,6 +16,7 @@ mod box_loader;
 #[path = "../box_model.rs"]
 mod box_model;
 mod boxes;
+mod bz2;
 pub mod casts;
 #[path = "../choices.rs"]
 mod choices;
@@ -86,6 +87,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("blosc1_header", blosc1_header::run),
     ("blosclz", blosclz::run),
     ("boxes", boxes::run),
+    ("bz2", bz2::run),
     ("casts", casts::run),
     ("chunk", chunk::run),
     ("consumer_memory", consumer_memory::run),

@@ -232,7 +232,7 @@ pub fn decode<'a>(
     why: &mut Why,
 ) -> Result<ChunkBytes<'a>, Status> {
     let (want, scratch) = (Want { span, keeps_filter: false }, Scratch { target, block: scratch });
-    let chunk = Compressed { bytes, want, max_substreams, scratch };
+    let chunk = Compressed { bytes, want, max_substreams, workspace: &mut [], scratch };
     Ok(decode_as(decoder, chunk, why)?.chunk)
 }
 
@@ -243,7 +243,7 @@ pub(super) fn decode_as<'a>(
     chunk: Compressed<'a>,
     why: &mut Why,
 ) -> Result<Filtered<'a>, Status> {
-    let Compressed { bytes, want, max_substreams, scratch } = chunk;
+    let Compressed { bytes, want, max_substreams, scratch, .. } = chunk;
     let Scratch { target, block: scratch } = scratch;
     let header = header(bytes, why)?;
     expect_bytes(format_args!("blosc chunk"), index(header.nbytes.into()), target.len(), why)?;

@@ -13,8 +13,8 @@ pub(super) const SUM_BYTES: usize = 4;
 pub struct Scratch<'a> {
     /// For the decoded chunk: at least [`target_need`](super::target_need) bytes.
     pub target: &'a mut [u8],
-    /// For a blosc block before its filter is undone, or the chunk between two filters: at least
-    /// [`block_need`](super::block_need) bytes.
+    /// For a blosc block before its filter is undone, or the chunk between two filters, and after
+    /// that for codecs that work in memory: at least [`block_need`](super::block_need) bytes.
     pub block: &'a mut [u8],
 }
 
@@ -35,6 +35,8 @@ pub(super) struct Compressed<'a> {
     pub want: Want,
     /// Most streams of a blosc chunk; 0: no limit.
     pub max_substreams: u32,
+    /// What [`workspace_need`](super::workspace_need) says, for codecs that work in it.
+    pub workspace: &'a mut [u8],
     /// The target is as long as the whole chunk must be.
     pub scratch: Scratch<'a>,
 }

@@ -43,7 +43,8 @@ fn run(codec: Codec, encoded: &[u8], bytes: usize) -> Result<Vec<u8>, (Status, S
     record.codecs.push(codec);
     let decoded = || {
         let room = index(target_bytes(record.chunk_bytes));
-        let (mut target, mut block) = (vec![POISON; room], vec![POISON; room]);
+        let block_room = room.max(index(block_need(&record, encoded)));
+        let (mut target, mut block) = (vec![POISON; room], vec![POISON; block_room]);
         let scratch = Scratch { target: &mut target, block: &mut block };
         let need = Span { first: 0, limit: bytes as u64 };
         let mut why = Why::new();
@@ -437,7 +438,7 @@ fn impostors_and_tiny_files_are_refused_in_place_of_every_codec() {
         ("4 bytes", b"\x28\xb5\x2f\xfd"),
         ("zeroes", &[0; 64]),
     ];
-    for codec in [Codec::Gzip, Codec::Zlib, Codec::Lz4, Codec::Zstd, Codec::Blosc] {
+    for codec in [Codec::Gzip, Codec::Zlib, Codec::Lz4, Codec::Zstd, Codec::Blosc, Codec::Bz2(9)] {
         for (name, file) in files {
             if name != codec.name() {
                 let (status, why) = run(codec, file, 300).unwrap_err();

@@ -4,10 +4,10 @@
 //! does not compile. Their other table is [`CODECS`](crate::records::CODECS): records know no
 //! decoder, and nothing below this room may name one.
 
-use super::chunk::{Compressed, Filtered, expect_bytes};
+use super::chunk::{Compressed, Filtered, Scratch, expect_bytes};
 use super::decoder::Decoder;
 use super::stream_place::{Sink, Unfit, Walkable, Walked};
-use super::{blosc, gzip, lz4, zstd};
+use super::{blosc, bz2, gzip, lz4, zstd};
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
 use crate::records::{ChunkBytes, Codec};
@@ -16,6 +16,8 @@ use crate::records::{ChunkBytes, Codec};
 enum Decode {
     /// Decodes the whole chunk into the target, and gives the bytes of it.
     Whole(fn(&mut Decoder, &[u8], &mut [u8], &mut Why) -> Result<usize, Status>),
+    /// The same in a workspace, of blocks of up to a level.
+    InBlocks(u8),
     /// Decodes at least what is wanted.
     Part(for<'a> fn(&mut Decoder, Compressed<'a>, &mut Why) -> Result<Filtered<'a>, Status>),
 }
@@ -27,7 +29,7 @@ type Walk = fn(&Walkable<'_>, &mut dyn Sink) -> Result<Walked, Unfit>;
 /// those that compress nothing. Metadata has to say that LZ4 or zstd is in blosc for a device to
 /// take it.
 fn row(codec: Codec) -> Option<(Decode, Option<Walk>)> {
-    use Decode::{Part, Whole};
+    use Decode::{InBlocks, Part, Whole};
     Some(match codec {
         Codec::Zstd => {
             (Part(|decoder, chunk, why| decoder.zstd.decode(chunk, why)), Some(zstd::walk))
@@ -39,6 +41,7 @@ fn row(codec: Codec) -> Option<(Decode, Option<Walk>)> {
         }
         Codec::Zlib => (Whole(|decoder, from, to, why| decoder.inflater.zlib(from, to, why)), None),
         Codec::Lz4 => (Whole(|_, from, to, why| lz4::decode(from, to, why)), Some(lz4::walk)),
+        Codec::Bz2(level) => (InBlocks(level), None),
         Codec::Crc32c | Codec::Sum(_) | Codec::Filter(_) => return None,
     })
 }
@@ -55,13 +58,16 @@ pub(super) fn decompress<'a>(
     chunk: Compressed<'a>,
     why: &mut Why,
 ) -> Result<Filtered<'a>, Status> {
-    let decode = match row(codec) {
-        Some((Decode::Part(decode), _)) => return decode(decoder, chunk, why),
-        Some((Decode::Whole(decode), _)) => decode,
-        None => unreachable!("{codec:?} compresses nothing"),
+    let row = row(codec);
+    if let Some((Decode::Part(decode), _)) = row {
+        return decode(decoder, chunk, why);
+    }
+    let Compressed { bytes, workspace, scratch: Scratch { target, .. }, .. } = chunk;
+    let count = match row {
+        Some((Decode::Whole(decode), _)) => decode(decoder, bytes, target, why)?,
+        Some((Decode::InBlocks(level), _)) => bz2::decode(level, workspace, bytes, target, why)?,
+        _ => unreachable!("{codec:?} compresses nothing"),
     };
-    let target = chunk.scratch.target;
-    let count = decode(decoder, chunk.bytes, target, why)?;
     expect_bytes(format_args!("{} data", codec.name()), count, target.len(), why)?;
     Ok(Filtered::plain(ChunkBytes { bytes: target, first: 0 }))
 }
@@ -88,6 +94,9 @@ pub(super) fn decompress_up_to<'a>(
     let target = chunk.scratch.target;
     let count = match row(codec) {
         Some((Decode::Whole(decode), _)) => decode(decoder, chunk.bytes, target, why)?,
+        Some((Decode::InBlocks(level), _)) => {
+            bz2::decode(level, chunk.workspace, chunk.bytes, target, why)?
+        }
         _ => decoder.zstd.decompress(chunk.bytes, target, why)?,
     };
     Ok(&target[..count])

@@ -56,19 +56,19 @@ pub(super) struct Work<'w> {
     pub decoder: &'w mut Decoder,
     pub record: &'w ArrayRecord,
     pub max_substreams: u32,
+    /// Memory that compressors work in.
+    pub workspace: &'w mut [u8],
 }
 
-/// Decodes the whole chunk `encoded` of `record`. The output of a codec other than a checksum ends
+/// Decodes the whole chunk `encoded`. The output of a codec other than a checksum ends
 /// up at the start of the target.
 pub(super) fn decode<'a>(
-    decoder: &mut Decoder,
-    record: &ArrayRecord,
-    max_substreams: u32,
+    mut work: Work<'_>,
     encoded: &'a [u8],
     scratch: Scratch<'a>,
     why: &mut Why,
 ) -> Result<ChunkBytes<'a>, Status> {
-    let mut work = Work { decoder, record, max_substreams };
+    let record = work.record;
     let bytes = decode_unit(&mut work, record.codecs.len(), encoded, scratch, why)?;
     assert!(bytes.len() as u64 == record.chunk_bytes);
     Ok(ChunkBytes { bytes, first: 0 })
@@ -165,7 +165,8 @@ fn decompressed<'a>(
     let start = target.as_ptr();
     let want = Want { span: Span { first: 0, limit: most as u64 }, keeps_filter: false };
     let scratch = Scratch { target, block };
-    let chunk = Compressed { bytes: source, want, max_substreams: work.max_substreams, scratch };
+    let (max_substreams, workspace) = (work.max_substreams, &mut *work.workspace);
+    let chunk = Compressed { bytes: source, want, max_substreams, workspace, scratch };
     let bytes = match exact {
         Some(_) => decompress(work.decoder, codec, chunk, why)?.chunk.bytes,
         None => decompress_up_to(work.decoder, codec, chunk, why)?,

@@ -14,6 +14,7 @@ macro_rules! broken {
 
 pub mod blosc;
 pub mod blosclz;
+pub mod bz2;
 mod chunk;
 mod compressors;
 mod decoder;
@@ -64,13 +65,28 @@ pub fn target_need(record: &ArrayRecord) -> u64 {
 /// Bytes of block scratch that the chunk `encoded` of `record` takes, by what it says itself,
 /// unchecked: a lie is found when the chunk is decoded.
 pub fn block_need(record: &ArrayRecord, encoded: &[u8]) -> u64 {
+    let workspace = workspace_need(record);
     if record.is_filtered() {
-        return target_bytes(record.working_bytes());
+        return target_bytes(record.working_bytes()) + workspace;
     }
     if !record.codecs.iter().any(|codec| codec.is_blosc()) {
-        return 0;
+        return workspace;
     }
     blosc::blocksize_unchecked(encoded).min(target_bytes(record.chunk_bytes))
+}
+
+/// Bytes at the end of block scratch that the compressors of a chunk of `record` work in, one after
+/// the other: only those of bz2 do. They follow from the record alone.
+pub fn workspace_need(record: &ArrayRecord) -> u64 {
+    let need = |(place, codec): (usize, &Codec)| match codec {
+        Codec::Bz2(level) => {
+            let exact = record.encoded_bytes(place);
+            let bytes = exact.unwrap_or_else(|| record.sizes(place).encoded_max);
+            bz2::workspace_bytes(*level, bytes)
+        }
+        _ => 0,
+    };
+    record.codecs.iter().enumerate().map(need).max().unwrap_or(0)
 }
 
 /// Decodes one chunk of `record`, at least the bytes `need` of it. `encoded` is the whole chunk as
@@ -124,12 +140,16 @@ pub fn decode_filtered<'a>(
     if compressors > 1 && !record.is_whole_shard() {
         return Err(fail!(why, Unsupported, "a chain of {compressors} compressors"));
     }
+    let Scratch { target, block } = scratch;
+    let end = block.len() - index(workspace_need(record));
+    let (block, workspace) = block.split_at_mut(end);
+    let scratch = Scratch { target, block };
     if filters::is_here(record) {
-        let decoded = filters::decode(decoder, record, max_substreams, encoded, scratch, why)?;
-        return Ok(Filtered::plain(decoded));
+        let work = filters::Work { decoder, record, max_substreams, workspace };
+        return Ok(Filtered::plain(filters::decode(work, encoded, scratch, why)?));
     }
     let mut decoded = Filtered::plain(ChunkBytes { bytes: encoded, first: 0 });
-    let mut scratch = Some(scratch);
+    let mut scratch = Some((scratch, workspace));
     for (position, codec) in record.codecs.iter().enumerate().rev() {
         let bytes_after = record.encoded_bytes(position);
         if *codec == Codec::Crc32c {
@@ -139,14 +159,15 @@ pub fn decode_filtered<'a>(
         }
         // One compressor was counted, so the sizes before it are all known and the scratch is
         // still here.
-        let (Some(expected), Some(scratch)) = (bytes_after, scratch.take()) else {
+        let (Some(expected), Some((scratch, workspace))) = (bytes_after, scratch.take()) else {
             return Err(fail!(why, Internal, "codec chain without a known size"));
         };
         let span = if record.has_checksum() { Span { first: 0, limit: expected } } else { need };
         let keeps_filter = want.keeps_filter && leaves_filter(record);
         let (want, Scratch { target, block }) = (Want { span, keeps_filter }, scratch);
         let scratch = Scratch { target: &mut target[..index(expected)], block };
-        let chunk = Compressed { bytes: decoded.chunk.bytes, want, max_substreams, scratch };
+        let bytes = decoded.chunk.bytes;
+        let chunk = Compressed { bytes, want, max_substreams, workspace, scratch };
         decoded = decompress(decoder, *codec, chunk, why)?;
     }
     assert!(decoded.chunk.first <= need.first);
@@ -158,6 +179,8 @@ pub fn decode_filtered<'a>(
 mod blosc_tests;
 #[cfg(test)]
 mod blosclz_tests;
+#[cfg(test)]
+mod bz2_tests;
 #[cfg(test)]
 mod chain_tests;
 #[cfg(test)]

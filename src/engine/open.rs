@@ -16,7 +16,7 @@ use crate::base::status::{Status, Why};
 use crate::base::trace::Trace;
 use crate::batch::exports::Exports;
 use crate::cuda::{DeviceEngine, HAS_DEVICES};
-use crate::decode::{Decoder, target_bytes};
+use crate::decode::{Decoder, block_need, target_bytes, target_need, workspace_need};
 use crate::engine::Engine;
 use crate::engine::attach::end_attached;
 use crate::engine::numa::Numa;
@@ -40,7 +40,8 @@ use crate::os::store::{Metadata, Store};
 use crate::os::sync::Mutex;
 use crate::os::workers::Workers;
 use crate::os::{Os, SYSTEM, Thread, ThreadStart, start_thread};
-use crate::setup::geometry::Geometry;
+use crate::records::ArrayRecord;
+use crate::setup::geometry::{Geometry, chunk_cap_of_scratch};
 use crate::setup::settings::{Floor, Settings};
 use crate::state::State;
 use crate::state::attached::Attached;
@@ -104,6 +105,15 @@ fn refuse_beyond(os: &Os, settings: &Settings, bill: &Bill, why: &mut Why) -> Re
 /// The least bill that a config can be opened with.
 pub fn floor_bill(settings: &Settings) -> Bill {
     count(settings, &settings.floor_geometry(target_bytes))
+}
+
+/// The least max_chunk_uncompressed_bytes of an array. Memory that bz2 works in is a part of it.
+pub fn chunk_cap(record: &ArrayRecord) -> u64 {
+    let scratch = match workspace_need(record) {
+        0 => 0,
+        _ => target_need(record) + block_need(record, &[]),
+    };
+    chunk_cap_of_scratch(scratch).max(record.working_bytes())
 }
 
 /// The least host memory that a config can be opened with.

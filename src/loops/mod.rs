@@ -6,6 +6,7 @@
 //! ```text
 //! lz4 blosclz      dictionary coders        unshuffle   blosc's filters
 //! inflate          deflate data
+//! bz2              blocks of bzip2
 //! casts            types into types         convert     one element
 //! filters sums     what numcodecs does to elements, and its checksums
 //! values cf        scales and casts of zarr-extensions, and of the CF conventions
@@ -18,6 +19,8 @@
 
 pub mod augment;
 pub mod blosclz;
+pub mod bz2;
+mod bz2_mask;
 pub mod casts;
 pub mod cf;
 pub mod convert;

@@ -16,7 +16,7 @@ macro_rules! codecs {
         /// Every codec that is read, in the order in which texts name them. A new one is a row
         /// here, an arm where `source::zarr` reads its parameters, and one where `decode` undoes
         /// it: nothing compiles before all three exist.
-        pub static CODECS: [CodecRow; 19] = [$(CodecRow {
+        pub static CODECS: [CodecRow; 20] = [$(CodecRow {
             codec: CodecName::$key,
             name: $name,
             number: $number,
@@ -40,6 +40,7 @@ codecs! {
     Gzip("gzip", 3, is_specified, has_checksum) = Codec::Gzip,
     Zlib("zlib", 4, is_specified, has_checksum) = Codec::Zlib,
     Lz4("lz4", 5, is_specified) = Codec::Lz4,
+    Bz2("bz2", 6, is_specified, has_checksum) = Codec::Bz2(_),
     Crc32c("crc32c", 0, is_specified, has_checksum)
         = Codec::Crc32c | Codec::Sum(Sum { kind: SumKind::Crc32c, .. }),
     Crc32("crc32", 0, has_checksum) = Codec::Sum(Sum { kind: SumKind::Crc32, .. }),
@@ -93,7 +94,8 @@ impl CodecRow {
     };
 }
 
-/// One codec. The parameters of compressors travel in the encoded bytes themselves.
+/// One codec. The parameters of compressors travel in the encoded bytes themselves, but for what
+/// memory depends on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Codec {
     /// A 4-byte little-endian CRC-32C after the bytes.
@@ -112,6 +114,8 @@ pub enum Codec {
     Zlib,
     /// A little-endian u32 of the size and an LZ4 block, as numcodecs writes it.
     Lz4,
+    /// One or more bzip2 streams, of blocks of at most so many times 100,000 bytes.
+    Bz2(u8),
     /// Another checksum of numcodecs.
     Sum(Sum),
     /// A filter: what it says of the elements stands in the metadata alone.
@@ -310,7 +314,7 @@ mod tests {
             assert!(!core::mem::replace(&mut is_taken[row.number], true), "{}", row.name);
         }
         // Those without a codec hold 0, and follow the others.
-        assert_eq!(is_taken, [false, true, true, true, true, true, false, false]);
+        assert_eq!(is_taken, [false, true, true, true, true, true, true, false]);
     }
 
     #[test]

@@ -22,6 +22,9 @@ pub const MISSING: u64 = u64::MAX;
 /// room for headers and checksums of other writers.
 const CELL_GROWTH: (u64, u64) = (256, 64);
 
+/// The same of bzip2, whose manual has 600 bytes and one part of a hundred.
+const BZ2_GROWTH: (u64, u64) = (640, 64);
+
 /// Above all sizes that are taken, and below those that overflow.
 const BEYOND_ALL: u64 = 1 << 48;
 
@@ -116,7 +119,8 @@ impl ArrayRecord {
                 sizes.working = self.unit_bytes(place + 1).max(shard + 2 * cell);
                 made
             } else {
-                let (more, part) = CELL_GROWTH;
+                let is_bz2 = matches!(codec, Codec::Bz2(_));
+                let (more, part) = if is_bz2 { BZ2_GROWTH } else { CELL_GROWTH };
                 codec.encoded_bytes(given).unwrap_or((given + given / part + more).min(BEYOND_ALL))
             };
             if codec.is_filter() && codec.shard().is_none() {

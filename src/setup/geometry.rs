@@ -80,6 +80,16 @@ fn pages(bytes: u64) -> u64 {
     align_up(bytes, MEMORY_PAGE_BYTES)
 }
 
+/// The least max_chunk_uncompressed_bytes whose common scratch has so many bytes; 0: any has.
+pub fn chunk_cap_of_scratch(bytes: u64) -> u64 {
+    // As `floor_geometry` makes it: two large chunks, or more.
+    if bytes <= METADATA_BYTES_MAX as u64 {
+        0
+    } else {
+        bytes.div_ceil(2).max(SMALL_CHUNK_BYTES + 1)
+    }
+}
+
 impl Settings {
     /// The least geometry that streams every chunk up to the cap: common scratch for one large
     /// chunk of one block, staging for one chunk. `target_bytes(chunk)` is the room for a decoded

@@ -8,10 +8,11 @@ use crate::assemble::units::{chunk_records_max, outside_records_max};
 use crate::base::indexes::{ArraySlot, BatchSlot, Lane, WaveIndex};
 use crate::base::limits::RANK_MAX;
 use crate::decode::streams::{is_frames, is_walked};
-use crate::decode::{block_need, kept_bytes, leaves_filter, target_need};
+use crate::decode::{block_need, kept_bytes, leaves_filter, target_need, workspace_need};
 use crate::device::{AUTO_STREAM_BYTES, ByWorker, REFUSALS_MAX, SlabNeed, SlabPart};
 use crate::records::{ArrayRecord, Codec, Need};
 use crate::setup::config::DECODE_ON;
+use crate::setup::geometry::Geometry;
 use crate::state::State;
 use crate::state::job::RUN_BYTES;
 use crate::state::shared::Shared;
@@ -221,7 +222,6 @@ pub fn fits_slab(shared: &Shared, need: SlabNeed) -> bool {
 pub fn scratch_need(shared: &Shared, task: &ChunkTask, encoded: &[u8]) -> (u64, u64) {
     let mut own = None;
     let record = shared.array_record(task.array).of_chunk((task.file, task.chunk), &mut own);
-    let beyond = |bytes: u64, own: u64| if bytes <= own { 0 } else { bytes };
     let is_whole = whole_bytes(shared, record, task).is_some();
     let is_elsewhere = task.kept.is_some() || is_whole;
     let target_bytes = if is_elsewhere { 0 } else { target_need(record) };
@@ -231,6 +231,27 @@ pub fn scratch_need(shared: &Shared, task: &ChunkTask, encoded: &[u8]) -> (u64, 
         beyond(target_bytes, shared.geometry.target_bytes),
         beyond(block_bytes, shared.geometry.block_bytes),
     )
+}
+
+/// Whether a worker's own scratch is enough for what codecs of `record` work in.
+pub fn has_own_workspace(shared: &Shared, record: &ArrayRecord) -> bool {
+    let workspace = workspace_need(record);
+    workspace == 0 || block_need(record, &[]) <= shared.geometry.block_bytes
+}
+
+/// Bytes of common scratch that chunks of `record` take if its codecs work in memory; 0 if they do
+/// not. Caps on chunks ensure that there are enough for all others.
+pub fn workspace_pool_need(shared: &Shared, record: &ArrayRecord) -> u64 {
+    if workspace_need(record) == 0 {
+        return 0;
+    }
+    let Geometry { target_bytes, block_bytes, .. } = shared.geometry;
+    beyond(target_need(record), target_bytes) + beyond(block_need(record, &[]), block_bytes)
+}
+
+/// Bytes that a place of `own` bytes is too small for, all of them.
+fn beyond(bytes: u64, own: u64) -> u64 {
+    if bytes <= own { 0 } else { bytes }
 }
 
 pub fn pool_need(shared: &Shared, task: &ChunkTask) -> u64 {

@@ -161,7 +161,7 @@ fn raise_cap(config: &mut Config, record: &mut ArrayRecord) -> u64 {
     let most = Config::DEFAULT.max_chunk_uncompressed_bytes.max(*chunk_bytes);
     record.cut_chunks(most, most);
     let is_any = record.flat.is_some() || record.is_cut;
-    let needed = if is_any { 1 } else { record.working_bytes() };
+    let needed = if is_any { 1 } else { open::chunk_cap(record) };
     *chunk_bytes = needed.max(*chunk_bytes);
     if record.is_in_parts() { record.file_counts()[0] } else { 0 }
 }

@@ -16,6 +16,7 @@ use wavetrain::records::{DTYPES, Dtype};
 const PACKS: &[(&str, &[u8])] = &[
     ("fixtures", include_bytes!("../data/fixtures.tar.zst")),
     ("cf", include_bytes!("../data/cf.tar.zst")),
+    ("bz2", include_bytes!("../data/bz2.tar.zst")),
     ("codecs", include_bytes!("../data/codecs.tar.zst")),
     ("filters", include_bytes!("../data/filters.tar.zst")),
     ("forms", include_bytes!("../data/forms.tar.zst")),

@@ -119,7 +119,6 @@ def groups_and_refused():
         (OUT / "refused_group.json").write_bytes((pathlib.Path(store) / "zarr.json").read_bytes())
     refused = {
         "numcodecs": {"compressors": [zarr.codecs.numcodecs.LZMA()]},
-        "bz2": {"compressors": [zarr.codecs.numcodecs.BZ2()]},
         "snappy": {"compressors": [BloscCodec(cname="snappy")]},
         "string": {"dtype": "str"},
         "text": {"dtype": "U5"},

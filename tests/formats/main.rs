@@ -7,6 +7,7 @@ mod bad_chunks;
 mod bad_data;
 mod bad_metadata;
 mod bad_requests;
+mod bz2;
 mod cf;
 mod cf_fields;
 mod clamps;

@@ -35,7 +35,7 @@ fn forms(store: &Store, info: &ArrayInfo) -> Vec<String> {
     add(turned.is_some_and(|at| codecs[at..].contains("sharding")), "transpose around shards");
     add(info.is_rectilinear == 1, "rectilinear grid");
     add(info.byte_order == 1, "big endian");
-    for codec in ["zstd", "blosc", "gzip", "zlib", "lz4"] {
+    for codec in ["zstd", "blosc", "gzip", "zlib", "lz4", "bz2"] {
         add(store.codecs.iter().any(|name| name == codec), codec);
     }
     add(store.codecs.iter().any(|name| name == "crc32c"), "crc32c of chunks");
@@ -83,6 +83,7 @@ fn every_form_that_a_writer_makes_is_read() {
         ("transpose of chunks", 3),
         ("transpose around shards", 2),
         ("gzip", 4),
+        ("bz2", 2),
         ("blosc", 4),
         ("zarr v2", 3),
     ] {

@@ -14,6 +14,8 @@ use crate::intake::queue::QueuedBox;
 use crate::plan::Reach;
 use crate::records::{ArrayRecord, Dtype};
 use crate::setup::fields::Field;
+use crate::setup::geometry::chunk_cap_of_scratch;
+use crate::state::needs::workspace_pool_need;
 use crate::state::shared::Shared;
 
 /// The facts of an array and a field, for any box. `cast`: what makes elements of the field of
@@ -53,6 +55,25 @@ pub fn check_record(
             "a chunk of {}{filtered} exceeds max_chunk_uncompressed_bytes = {cap}: raise it, or \
              let config_fit set it",
             Size(chunk_bytes)
+        ));
+    }
+    check_workspace(shared, record, why)
+}
+
+/// Whether the common scratch has room for what codecs of the array work in beside its chunks.
+fn check_workspace(shared: &Shared, record: &ArrayRecord, why: &mut Why) -> Result<(), Status> {
+    let (need, pool) = (workspace_pool_need(shared, record), shared.geometry.pool_bytes);
+    if need > pool {
+        let cap = shared.settings.config.max_chunk_uncompressed_bytes;
+        return Err(fail!(
+            why,
+            Budget,
+            "bz2 takes {} of common scratch for a chunk of this array, and \
+             max_chunk_uncompressed_bytes = {cap} makes {}: raise it to {}, or let \
+             config_fit set it",
+            Size(need),
+            Size(pool),
+            chunk_cap_of_scratch(need)
         ));
     }
     Ok(())

@@ -12,7 +12,7 @@ use crate::records::ArrayRecord;
 use crate::setup::geometry::SMALL_CHUNK_BYTES;
 use crate::state::State;
 use crate::state::job::{Job, RUN_BYTES, Role};
-use crate::state::needs::{NoRoom, fits_slab};
+use crate::state::needs::{NoRoom, fits_slab, has_own_workspace};
 use crate::state::shared::Shared;
 use crate::wave::ReadOp;
 
@@ -103,7 +103,7 @@ fn is_small(shared: &Shared, wave: WaveIndex, (read, record): (&ReadOp, &ArrayRe
     let head = shared.tables.chunks.read(shared.wave_row(wave, read.chunk_first));
     let in_pieces = read.bytes <= SMALL_CHUNK_BYTES || !shared.is_sent(&head);
     read.is_mapped
-        || record.working_bytes() <= SMALL_CHUNK_BYTES
+        || record.working_bytes() <= SMALL_CHUNK_BYTES && has_own_workspace(shared, record)
         || record.is_read_partly() && in_pieces && !is_for_cache(shared, wave, read)
         || is_for_device(shared, wave, read)
 }

@@ -19,6 +19,9 @@ use core::fmt;
 /// Bytes of the longest name, prefix included.
 const NAME_BYTES: usize = 26;
 
+/// The largest level of bz2, which is that of a document without one.
+const LEVEL_MAX: i64 = 9;
+
 /// An item that names a codec.
 pub(super) struct Named<'e, 'r, 'a> {
     pub row: &'static CodecRow,
@@ -72,6 +75,11 @@ impl<'e, 'r, 'a> Named<'e, 'r, 'a> {
             CodecName::Zlib => check("level", -1, 9).map(|()| Codec::Zlib)?,
             CodecName::Lz4 => {
                 check("acceleration", i32::MIN.into(), i32::MAX.into()).map(|()| Codec::Lz4)?
+            }
+            CodecName::Bz2 => {
+                let [level, ..] = extension.pick("level", 0)?;
+                let level = level.found().map(|level| level.numeral().integer(1, LEVEL_MAX));
+                Codec::Bz2(level.transpose()?.unwrap_or(LEVEL_MAX) as u8)
             }
             CodecName::Crc32c if is_numcodecs => {
                 self.read_sum("location", SumKind::Crc32c, false)?

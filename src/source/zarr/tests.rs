@@ -419,6 +419,8 @@ fn a_chain_is_bytes_and_then_byte_codecs_in_any_order() {
         (json!([bytes, "zstd", "crc32c"]), &[Codec::Zstd, Codec::Crc32c]),
         (json!([bytes, "crc32c", blosc]), &[Codec::Crc32c, Codec::BloscZstd]),
         (json!([bytes, "gzip", "crc32c"]), &[Codec::Gzip, Codec::Crc32c]),
+        (json!([bytes, {"name": "numcodecs.bz2"}]), &[Codec::Bz2(9)]),
+        (json!([bytes, {"name": "bz2", "configuration": {"level": 1}}]), &[Codec::Bz2(1)]),
         (json!([bytes, "numcodecs.zlib"]), &[Codec::Zlib]),
         (json!([bytes, "crc32c", "lz4"]), &[Codec::Crc32c, Codec::Lz4]),
         (
@@ -452,7 +454,6 @@ fn chains_that_are_not_read_are_refused_by_name() {
         (json!(["packbits"]), Status::Unsupported, "\"packbits\""),
         (json!([bytes, "snappy"]), Status::Unsupported, "\"snappy\""),
         (json!([bytes, {"name": "numcodecs.lzma"}]), Status::Unsupported, "\"numcodecs.lzma\""),
-        (json!([bytes, {"name": "numcodecs.bz2"}]), Status::Unsupported, "\"numcodecs.bz2\""),
         (json!([bytes, {"name": "numcodecs.pcodec"}]), Status::Unsupported, "\"numcodecs.pcodec\""),
         (json!(["gzip"]), Status::Decode, "\"gzip\" must stand after"),
         (json!([bytes, "gzip", "numcodecs.lz4"]), Status::Unsupported, "lz4 after another"),
@@ -519,6 +520,8 @@ fn codec_parameters_are_checked() {
         ("gzip", "level", [0, 9]),
         ("zlib", "level", [-1, 9]),
         ("numcodecs.gzip", "level", [-1, 9]),
+        ("numcodecs.bz2", "level", [1, 9]),
+        ("bz2", "level", [1, 9]),
         ("numcodecs.zlib", "level", [-1, 9]),
     ] {
         let chain = |level: i64| json!([bytes, {"name": codec, "configuration": {name: level}}]);

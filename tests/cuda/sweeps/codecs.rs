@@ -32,6 +32,7 @@ const COLUMNS: u64 = 40;
 
 const ZSTD: &str = r#",{"name":"zstd","configuration":{"level":3,"checksum":false}}"#;
 const GZIP: &str = r#",{"name":"gzip","configuration":{"level":1}}"#;
+const BZ2: &str = r#",{"name":"numcodecs.bz2","configuration":{"level":9}}"#;
 const ZLIB: &str = r#",{"name":"numcodecs.zlib","configuration":{"level":1}}"#;
 const LZ4: &str = r#",{"name":"numcodecs.lz4","configuration":{"acceleration":1}}"#;
 const BLOSC: &str = r#",{"name":"blosc","configuration":{"cname":"lz4","clevel":5,
@@ -76,6 +77,13 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 
 fn zlib(bytes: &[u8]) -> Vec<u8> {
     let mut writer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::new(1));
+    writer.write_all(bytes).expect("written");
+    writer.finish().expect("a stream")
+}
+
+fn bz2(bytes: &[u8]) -> Vec<u8> {
+    let level = bzip2::Compression::new(9);
+    let mut writer = bzip2::write::BzEncoder::new(Vec::new(), level);
     writer.write_all(bytes).expect("written");
     writer.finish().expect("a stream")
 }
@@ -592,7 +600,7 @@ struct Case {
     is_there: bool,
 }
 
-fn cases() -> [Case; 13] {
+fn cases() -> [Case; 14] {
     let case = |codecs, encode, place, is_in_slab, is_left_filtered| Case {
         codecs,
         encode,
@@ -611,6 +619,7 @@ fn cases() -> [Case; 13] {
         case(ZSTD, |_, b| with_checksum(b), Codec::Zstd.number(), true, false),
         case(GZIP, |_, b| gzip(b), Codec::Gzip.number(), true, false),
         case(ZLIB, |_, b| zlib(b), Codec::Zlib.number(), true, false),
+        case(BZ2, |_, b| bz2(b), Codec::Bz2(9).number(), true, false),
         there(case(LZ4, |_, b| lz4(b), Codec::Lz4.number(), true, false)),
         // Too small and too wild for blosc: copied chunks.
         there(case(BLOSC, |_, b| packed(b), Codec::Blosc.number(), true, false)),

@@ -17,7 +17,7 @@ const SMALL_BYTES: u64 = 16 << 10;
 const MANY_FILES: f64 = 64.0;
 
 /// Codecs that see a changed byte.
-const CHECKSUMS: [&str; 6] = ["crc32c", "crc32", "adler32", "fletcher32", "gzip", "zlib"];
+const CHECKSUMS: [&str; 7] = ["crc32c", "crc32", "adler32", "fletcher32", "gzip", "zlib", "bz2"];
 
 /// The checksum of chunks that metadata names.
 pub fn checksum(info: &ArrayInfo) -> Option<&'static str> {
