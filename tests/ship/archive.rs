@@ -234,9 +234,9 @@ fn archive_needs_only_libc() {
 /// few bits (45), fields of structured elements (17), index lists (11), scales, casts and reshape
 /// of zarr's extensions (18), chunks that are NaN (7), attributes of the CF conventions (22),
 /// shards that are decoded whole (19), and bz2 (12). With a device 1.2 MB were, so that nobody
-/// trades speed or plain code for bytes, before the kernel had that arithmetic and its table of noise (10)
-/// and the host its maps, with their way to a device (8). A bound is still there: a dependency or a
-/// table that is added by accident shows in it first.
+/// trades speed or plain code for bytes, before the kernel had that arithmetic and its table of
+/// noise (10) and the host its maps, with their way to a device (8). A bound is still there: a
+/// dependency or a table that is added by accident shows in it first.
 const HOST_BYTES_MAX: u64 = 1_503_000;
 const BYTES_MAX: u64 = 1_692_000;
 
