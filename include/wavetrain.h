@@ -1796,11 +1796,11 @@ wavetrain_status wavetrain_push_table(wavetrain_loader loader, const wavetrain_c
  * the memory a box must end in fills it in place this way.
  * box: a box of a uri, box_bytes is sizeof(wavetrain_box). Its field gives the element type and the
  * padding; of RAW each array's own elements are copied, whatever dtype_bytes is. Its extents are
- * any: at, axes and tensor must be 0. target: the address of its first place, of any alignment.
- * strides: bytes from one place to the next along each axis of the box, in any order, below 0
- * backwards; NULL: row-major without gaps. Places must not overlap. target_bytes: how many bytes
- * may be written, from the lowest place to the end of the highest. No other byte is written, nor
- * read; after a failure the places hold anything.
+ * any, its axes may be index lists, and at, axes and tensor must be 0. target: the address of its
+ * first place, of any alignment. strides: bytes from one place to the next along each axis of the
+ * box, in any order, below 0 backwards; NULL: row-major without gaps. Places must not overlap.
+ * target_bytes: how many bytes may be written, from the lowest place to the end of the highest. No
+ * other byte is written, nor read; after a failure the places hold anything.
  * Uncompressed chunks are read straight into the target, and all others are decoded and scattered
  * there. The call is a batch of its own where versions of files are looked at. n_readers calls work
  * at a time, others wait in order. The calling thread works as well, with the scratch of a decoding

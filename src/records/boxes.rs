@@ -112,7 +112,7 @@ pub struct CallerPlaces {
     pub places: [u64; RANK_MAX],
     /// Bytes from one place to the next along each axis of the box.
     pub strides: [u64; RANK_MAX],
-    /// Places were counted from the last along these axes, the lowest of the memory.
+    /// Along these axes the last place is the lowest one of the memory.
     pub is_turned: [bool; RANK_MAX],
     /// They lie row by row; strides are not known before the array is.
     pub is_row_major: bool,

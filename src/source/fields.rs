@@ -18,7 +18,7 @@ pub fn field(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>>
     let is_npy = npy_field(look.uri).is_some();
     if Pattern::of(array).is_some() || flat_kind(array).is_some() && (!is_npy || look.is_cf) {
         let way = match look.is_cf {
-            true => "only zarr arrays have attributes: leave out #cf=1",
+            true => "only zarr arrays have attributes: leave out #cf=1 or cf = 1",
             false => "numbered files have no fields: name one file of them alone",
         };
         return Some(Err(fail!(why, Unsupported, "{}: {way}", Tail(look.uri, SHOWN_BYTES))));

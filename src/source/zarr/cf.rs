@@ -35,7 +35,7 @@ const NAMES: &str = "scale_factor add_offset _FillValue missing_value valid_rang
 const OF_ELEMENTS: usize = 8;
 
 /// Ends the text of a refusal.
-const WAY: &str = "correct it, or leave out #cf=1";
+const WAY: &str = "correct it, or leave out #cf=1 or cf = 1";
 
 /// Makes the record of an array that of the numbers that its attributes make of its elements: by a
 /// filter of chunks, or, if `is_cast`, when elements are cast. They stand in `document`, which is
@@ -101,13 +101,13 @@ fn check_type(node: Node<'_, '_>, record: &ArrayRecord) -> Result<(), Status> {
     let is_member =
         record.codecs.iter().any(|codec| matches!(codec, Codec::Filter(Filter::Member(_))));
     if is_member {
-        let way = "leave out #cf=1";
+        let way = "leave out #cf=1 or cf = 1";
         return Err(fail!(node, Unsupported, "it is not of one field of the elements: {way}"));
     }
     if is_number && record.time.is_none() && record.small.is_none() {
         return Ok(());
     }
-    let way = "only of integers and floats of 8 to 64 bits: leave out #cf=1";
+    let way = "only of integers and floats of 8 to 64 bits: leave out #cf=1 or cf = 1";
     Err(fail!(node, Unsupported, "the CF conventions are not read of this data type, {way}"))
 }
 
@@ -177,7 +177,7 @@ impl Values {
         let (mut limits, mut sides) = (self.all(), [least.present(), largest.present()]);
         if let Some(range) = range.present() {
             if let Some(other) = sides.into_iter().flatten().next() {
-                let way = "leave out one of them, or #cf=1";
+                let way = "leave out one of them, #cf=1 or cf = 1";
                 return Err(fail!(other, Unsupported, "it contradicts valid_range: {way}"));
             }
             let says = format_args!("values, but a range has 2: {WAY}");
@@ -320,7 +320,7 @@ impl Rows<'_> {
             return Err(node.too_many(CAST_PAIRS_MAX, "missing values"));
         }
         let Some(free) = self.rows.get_mut(self.used) else {
-            let way = "leaves no room for missing values: leave out #cf=1";
+            let way = "leaves no room for missing values: leave out #cf=1 or cf = 1";
             return Err(fail!(node, Unsupported, "a grid of so many chunk lengths {way}"));
         };
         *free = row;
@@ -344,7 +344,7 @@ fn decode_with(
     cf(&Cf { types, ..rule }, rows, &given[..encoded.dtype.bytes() as usize], &mut fill);
     record.fill[..fill.len()].copy_from_slice(&fill);
     if record.codecs.try_insert(0, Codec::Filter(Filter::Cf(rule))).is_err() {
-        let text = "codecs are as many as are read, and leave no room: leave out #cf=1";
+        let text = "codecs are as many as are read, and leave no room: leave out #cf=1 or cf = 1";
         return Err(fail!(node, Unsupported, "{CODECS_MAX} {text}"));
     }
     check_size(node, record)?;
@@ -361,7 +361,7 @@ fn check_size(node: Node<'_, '_>, record: &ArrayRecord) -> Result<(), Status> {
     if bytes.is_some_and(|bytes| bytes <= CHUNK_BYTES_MAX) {
         return Ok(());
     }
-    let way = "use smaller chunks, or leave out #cf=1";
+    let way = "use smaller chunks, or leave out #cf=1 or cf = 1";
     let text = format_args!("of f64 have more than {CHUNK_BYTES_MAX} bytes");
     Err(fail!(node, Unsupported, "chunks {text}: {way}"))
 }
