@@ -27,7 +27,7 @@ pub struct SampleBox<'a> {
     pub record: &'a ArrayRecord,
     /// From the array's element type to the field's.
     pub cast: &'a Cast,
-    /// What is read, and the axes of the field that it goes to.
+    /// The elements that it reads, and the axes of the field that they go to.
     pub shape: &'a BoxShape,
     /// Byte of the field that its first place goes to.
     pub first: u64,

@@ -1,6 +1,7 @@
 //! Chunks of bz2, whole and broken. They are written by the crate `bzip2`, which also says what a
 //! damaged one decodes to.
 
+use super::codec_tests::noise;
 use super::decoder::test_support::decoder;
 use super::*;
 use std::format;
@@ -19,17 +20,6 @@ fn painted(count: usize) -> Vec<u8> {
     slope.take(half).chain(runs.take(count - half)).collect()
 }
 
-fn noise(count: usize) -> Vec<u8> {
-    let mut state = 0x9E37_79B9_7F4A_7C15u64;
-    let step = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    std::iter::repeat_with(step).take(count).collect()
-}
-
 fn bz2(bytes: &[u8], level: u32) -> Vec<u8> {
     let level = bzip2::Compression::new(level);
     let mut writer = bzip2::write::BzEncoder::new(Vec::new(), level);
@@ -37,7 +27,7 @@ fn bz2(bytes: &[u8], level: u32) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// What the crate makes of one stream and nothing after it; None if it refuses that.
+/// The bytes of one stream and nothing after it by the crate; None if it refuses them.
 fn by_crate(source: &[u8], bytes: usize) -> Option<Vec<u8>> {
     let mut reader = bzip2::Decompress::new(false);
     let mut target = Vec::with_capacity(bytes + 1);

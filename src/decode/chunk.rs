@@ -35,7 +35,7 @@ pub(super) struct Compressed<'a> {
     pub want: Want,
     /// Most streams of a blosc chunk; 0: no limit.
     pub max_substreams: u32,
-    /// What [`workspace_need`](super::workspace_need) says, for codecs that work in it.
+    /// As many bytes as [`workspace_need`](super::workspace_need) has, for codecs to work in.
     pub workspace: &'a mut [u8],
     /// The target is as long as the whole chunk must be.
     pub scratch: Scratch<'a>,

@@ -25,7 +25,7 @@ fn painted(count: usize) -> Vec<u8> {
     (0..count).map(|at| (at * at / 90 + at / 7 + 1) as u8).collect()
 }
 
-fn noise(count: usize) -> Vec<u8> {
+pub(super) fn noise(count: usize) -> Vec<u8> {
     let mut state = 0x9E37_79B9_7F4A_7C15u64;
     let step = || {
         state ^= state << 13;

@@ -267,7 +267,7 @@ fn place_run(
         lowest[*axis] = target.places[*axis] - first[*axis] - walk.places();
         *walk = walk.reversed();
     }
-    // Of more places than there are numbers the planner refuses the box.
+    // The planner refuses a box that has more places than there are numbers.
     let add =
         |at: u64, (place, places): (&u64, &u64)| at.wrapping_mul(*places).wrapping_add(*place);
     lowest.iter().zip(&target.places).fold(0, add)

@@ -53,7 +53,7 @@ const FIXED_BYTES: usize = (TABLES_BYTES + SELECTORS_MAX).next_multiple_of(64);
 /// Equal bytes that a count follows.
 const RUN_COUNTED: u32 = 4;
 
-/// What is wrong with a block.
+/// The reasons for which a block is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Broken {
     /// It has what no block has.

@@ -17,7 +17,7 @@ impl Mask {
         Mask { place: 0, left: 0 }
     }
 
-    /// What the next byte is combined with by exclusive or.
+    /// The value that the next byte is combined with by exclusive or.
     pub fn next(&mut self) -> u8 {
         if self.left == 0 {
             self.left = DISTANCES[self.place];

@@ -48,7 +48,7 @@ fn fields_and_whole_elements_of_npy_files_are_those_of_numpy() {
     }
 }
 
-/// What array_info says of a uri.
+/// The description of a uri by array_info.
 fn asked(uri: &str) -> Result<String, (Status, String)> {
     let mut scratch = vec![0; SCRATCH_BYTES];
     let found = loader::array_info(uri, &mut scratch);

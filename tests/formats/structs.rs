@@ -48,7 +48,7 @@ fn fields_become_floats() {
     }
 }
 
-/// What array_info says of a uri.
+/// The description of a uri by array_info.
 fn asked(uri: &str) -> Result<(String, String), (Status, String)> {
     let mut scratch = vec![0; SCRATCH_BYTES];
     let text = |bytes: &[core::ffi::c_char]| -> String {

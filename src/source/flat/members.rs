@@ -18,7 +18,7 @@ const DEPTH_MAX: u32 = 4;
 /// Bytes of a name that a text shows.
 const SHOWN_BYTES: usize = 60;
 
-/// Where the elements of an array lie in structured ones.
+/// The place of the elements of an array in structured ones.
 pub(super) struct Place {
     pub element: ElementType,
     /// Bytes of a structured element.
@@ -39,7 +39,7 @@ struct Field<'a> {
     bytes: u64,
 }
 
-/// Reads a list of fields; None where it is none that is read. Gives the bytes of all.
+/// Reads a list of fields, and gives the bytes of all; None if it is of a kind that is not read.
 fn walk<'a>(text: &mut Text<'a>, depth: u32, visit: &mut dyn FnMut(Field<'a>)) -> Option<u64> {
     if depth > DEPTH_MAX || !text.take("[") {
         return None;
