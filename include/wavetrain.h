@@ -1669,8 +1669,26 @@ typedef struct wavetrain_config {
     const uint64_t *cpus;
     uint32_t cpu_words; /* Their words: CPU n is bit n % 64 of word n / 64. [0] */
     uint32_t reserved5; /* Always 0. */
+    /* Metadata that WAVETRAIN_wavetrain_metadata looked up, on whatever machine: the parts it
+     * wrote, one after the other, in use until close. Documents and indexes that it has are not
+     * read: their files are looked at once. A file that has another size or another time of
+     * change than at the look-up is IO (an object that has another version). Others are read as
+     * ever. [none] */
+    const void *metadata;
+    uint64_t metadata_bytes; /* Their number. [0] */
     /* To here. */
 } wavetrain_config;
+
+/* A part of the metadata of an array: see wavetrain_metadata. */
+typedef struct wavetrain_metadata_part {
+    size_t struct_size;   /* In: sizeof(wavetrain_metadata_part). */
+    uint64_t first_shard; /* In: the first shard whose index is looked up; 0: documents, too. */
+    uint64_t shard_count; /* In: most shards whose indexes are. */
+    void *out;            /* In: your memory, .. */
+    size_t out_bytes;     /* In: .. and its bytes. */
+    uint64_t written;     /* Out: bytes of out that are written. */
+    uint64_t shards;      /* Out: shards that the array has; 0: its files have no index. */
+} wavetrain_metadata_part;
 
 /* Digests. With digest = 1 a batch has 64 bits for each of its samples and fields, over the bytes
  * of the sample there. These are row-major, of the output type, padding and fill included. For a
@@ -1998,13 +2016,29 @@ wavetrain_status wavetrain_array_info(const char *uri, const wavetrain_files_hoo
                                       void *scratch, size_t scratch_bytes,
                                       wavetrain_array_view *info, wavetrain_error *error);
 
-/* As array_info, read through the hooks of *config: files, store and source; its other members are
- * not looked at. store.list finds numbered .npy files, and the nodes of a group that has no list of
- * its own. Statuses, scratch and info as in array_info; INVALID too for a files hook with one of
- * size and read alone. */
+/* As array_info, read through the hooks of *config: files, store and source; of its other members
+ * metadata alone is looked at. store.list finds numbered .npy files, and the nodes of a group that
+ * has no list of its own. Statuses, scratch and info as in array_info; INVALID too for a files hook
+ * with one of size and read alone. */
 wavetrain_status wavetrain_node_info(const char *uri, const wavetrain_config *config,
                                      void *scratch, size_t scratch_bytes,
                                      wavetrain_array_view *info, wavetrain_error *error);
+
+/* Looks up the metadata of an array for loaders elsewhere: documents, headers of .npy files and
+ * shard indexes. Each has the size and the time of change of its file, or the version. Loaders take
+ * it as config.metadata, and read none of it. Needs no loader. The hooks of *config read it,
+ * for the fields of *config (cf). A relative uri is of the current folder: loaders elsewhere find
+ * the array by the path that it has here. part: your struct, with what is looked up, and room
+ * for it. A call with first_shard = 0 sets shards; others go on from its shard_count.
+ * Parts follow each other in config.metadata in any order, as do those of several arrays. An index
+ * that is broken is left out, and is an error where it is needed. scratch as in config_fit. error:
+ * NULL or your struct.
+ * OK; BUDGET: out_bytes is too little, nothing is written to *part; NOT_FOUND, IO, DECODE,
+ * UNSUPPORTED, INVALID: as for a sample of the array. Waits for storage, and for up to 2 s after a
+ * file was written. */
+wavetrain_status wavetrain_metadata(const char *uri, const wavetrain_config *config,
+                                    void *scratch, size_t scratch_bytes,
+                                    wavetrain_metadata_part *part, wavetrain_error *error);
 
 #ifdef __cplusplus
 }

@@ -89,6 +89,7 @@ using memory = sized<wavetrain_memory>;
 using batch_view = sized<wavetrain_batch_view>;
 using stats_view = sized<wavetrain_stats_view>;
 using array_view = sized<wavetrain_array_view>;
+using metadata_part = sized<wavetrain_metadata_part>;
 
 /* wavetrain_last_error: why the last call that failed on the loader did so, or that no such loader
  * exists. For calls that have no error argument. */
@@ -647,6 +648,15 @@ struct config : wavetrain_config {
     }
     template <class C, class = std::enable_if_t<!std::is_reference_v<C> && is_container<C>>>
     config &use_cpus(C &&) = delete;
+
+    /* Metadata that wavetrain_metadata wrote. It is borrowed until close. */
+    config &use_metadata(span<const unsigned char> parts) noexcept {
+        metadata = parts.data();
+        metadata_bytes = parts.size();
+        return *this;
+    }
+    template <class C, class = std::enable_if_t<!std::is_reference_v<C> && is_container<C>>>
+    config &use_metadata(C &&) = delete;
 
     /* wavetrain_config_fit: raises caps to what these arrays need. */
     status fit(span<const char *const> uris, span<unsigned char> room,
@@ -1369,6 +1379,14 @@ inline status array_info(const char *uri, array_view &out, span<unsigned char> r
 inline status node_info(const char *uri, const wavetrain_config &hooks, array_view &out,
                         span<unsigned char> room, error *why = nullptr) noexcept {
     return wavetrain_node_info(uri, &hooks, room.data(), room.size(), &out, why);
+}
+/* wavetrain_metadata: a part of what loaders elsewhere take by use_metadata, written to `out`. */
+inline status look_up(const char *uri, const wavetrain_config &hooks, metadata_part &part,
+                      span<unsigned char> out, span<unsigned char> room,
+                      error *why = nullptr) noexcept {
+    part.out = out.data();
+    part.out_bytes = out.size();
+    return wavetrain_metadata(uri, &hooks, room.data(), room.size(), &part, why);
 }
 inline span<const wavetrain_group_entry> entries(const array_view &of) noexcept {
     return { of.entries, of.entry_count };

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Samples wait in the queue of `intake`, each run of an index list as a box of its own; their
-//! arrays' metadata is loaded ahead (`source`). The
+//! arrays' metadata is loaded ahead (`source`), or was looked up before by another process. The
 //! planner binds the next samples to a batch slot, walks the chunks of all their boxes at once
 //! (`plan`), looks up where each lies (`read`) and cuts the stream into `wave`s of fixed capacity.
 //! A worker that finds a chunk's bytes in the page cache reads and decodes them in its own scratch

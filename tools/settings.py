@@ -147,6 +147,11 @@ def members(row: dict) -> list[tuple[str, str]]:
             ("uint32_t cpu_words;", "Their words: CPU n is bit n % 64 of word n / 64. [0]"),
             ("uint32_t reserved5;", "Always 0."),
         ]
+    if kind == "MetadataTable":
+        return [
+            (f"const void *{name};", words),
+            ("uint64_t metadata_bytes;", "Their number. [0]"),
+        ]
     array = re.fullmatch(r"\[(\w+); (\w+)\]", kind)
     if array:
         return [(f"{TYPES[array[1]]} {name}[WAVETRAIN_{array[2]}];", words)]

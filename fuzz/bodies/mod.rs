@@ -58,6 +58,7 @@ mod plan;
 mod reads;
 mod selection;
 mod shard_index;
+mod snapshot;
 #[path = "../sources.rs"]
 mod sources;
 #[path = "../structs.rs"]
@@ -106,6 +107,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("plan", plan::run),
     ("selection", selection::run),
     ("shard_index", shard_index::run),
+    ("snapshot", snapshot::run),
     ("unshuffle", unshuffle::run),
     ("uri", uri::run),
     ("zarr2_metadata", zarr2_metadata::run),

@@ -77,6 +77,7 @@ from wavetrain._log import (
     set_log_level,
     set_log_quiet,
 )
+from wavetrain._metadata import metadata
 from wavetrain._node import Consumer, Owner
 from wavetrain._node import attach as attach
 from wavetrain._node import serve as serve
@@ -165,6 +166,7 @@ __all__ = [
     "array_info",
     "attach",
     "image",
+    "metadata",
     "reader",
     "remote",
     "serve",

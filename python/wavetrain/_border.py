@@ -161,6 +161,16 @@ def choice(name: str, value: Any, choices: type[Choice]) -> Choice:
     raise ValueError(f"{name} must be one of {names} (got {short(value)})")
 
 
+def octets(name: str, value: Any) -> bytes:
+    """Bytes that nobody changes: a copy of other buffers."""
+    if isinstance(value, bytes):
+        return value
+    try:
+        return bytes(memoryview(value))
+    except TypeError as error:
+        raise TypeError(f"{name} must be bytes or None (got {short(value)})") from error
+
+
 def path(name: str, value: Any) -> str:
     """A path or uri that C can read."""
     if isinstance(value, bytes) or not isinstance(value, (str, os.PathLike)):

@@ -354,6 +354,8 @@ class Config:
             trainer's thread and the driver's keep busy, and 1 at least. CPUs are the least of the
             affinity mask, the cgroup's quota and those online, divided by the ranks of the node if
             a launcher names their number. `pipeline.stats().placement_text` names the reason.
+        metadata: of arrays, which `wavetrain.metadata` looked up, on whatever machine. Loaders read
+            none of it; a file that has changed since is a StorageError.
         cpus: numbers of the CPUs that wavetrain's threads may use. None: those of the thread that
             opens.
         metadata_io_concurrency, n_array_meta_cache, n_shard_index_cache, n_chunk_layout_cache.
@@ -471,6 +473,7 @@ class Config:
     cpus: Sequence[int] | None = None
     saturate: bool = False
     cf: bool = False
+    metadata: bytes | None = dataclasses.field(default=None, repr=False)
 
     @classmethod
     def default(
@@ -520,6 +523,8 @@ class Config:
             self._keep("share_name", _border.path("share_name", self.share_name))
         if self.cpus is not None:
             self._keep("cpus", cpu_numbers(self.cpus))
+        if self.metadata is not None:
+            self._keep("metadata", _border.octets("metadata", self.metadata))
         for name in FLAGS:
             self._keep(name, _border.flag(name, getattr(self, name)))
         for name in ("pop_timeout_s", "reset_timeout_s", "attach_timeout_s"):
@@ -632,6 +637,13 @@ def to_native_field(field: Field) -> _native.Field:
     return native
 
 
+def lend_metadata(native: _native.Config, metadata: bytes | None) -> None:
+    if metadata:
+        native.metadata_bytes = len(metadata)
+        native.metadata = ctypes.cast(ctypes.c_char_p(metadata), ctypes.c_void_p).value
+        native.lent_metadata = metadata  # lives as long as what points to it
+
+
 def to_native(config: Config) -> _native.Config:
     """The struct of wavetrain.h; fields that Config has not keep the library's defaults."""
     native = _native.Config()
@@ -654,6 +666,7 @@ def to_native(config: Config) -> _native.Config:
             words[cpu // 64] |= 1 << cpu % 64
         native.cpus, native.cpu_words = ctypes.addressof(words), len(words)
         native.cpu_table = words  # lives as long as what points to it
+    lend_metadata(native, config.metadata)
     if config.share_name is not None:
         native.share_name = config.share_name.encode()
     native.device = -1 if config.device is None else config.device

@@ -16,11 +16,12 @@ from wavetrain._affine import AXES_MAX, Affine
 from wavetrain._augmented import Augment
 from wavetrain._config import Backend, Config, Dtype, Field
 from wavetrain._fed import Fed, Number
-from wavetrain._info import array_info
+from wavetrain._info import described
 from wavetrain._orders import Place
 from wavetrain._pixels import numpy_
 from wavetrain._recipes import Boxes, Recipe, pad_of
 from wavetrain._sample import Box, Sample, named
+from wavetrain._stores import files_for
 from wavetrain._table import Column, Rows
 from wavetrain.augment import apply_filters, split
 
@@ -65,7 +66,7 @@ class Picture(NamedTuple):
     dtype: Any
 
 
-def picture_of(given: Any, field: Field, files: Any) -> Picture:
+def picture_of(given: Any, field: Field, files: Any, metadata: bytes | None) -> Picture:
     """The boxes of a sample, or of a table of many, that belong to a field."""
     rank = len(field.sample_shape)
     if isinstance(given, Sample):
@@ -92,7 +93,8 @@ def picture_of(given: Any, field: Field, files: Any) -> Picture:
     if isinstance(fed, Fed):
         kind = fed.dtype
     else:
-        kind = array_info(named(uri, field.cf), files=files).dtype
+        name = named(uri, field.cf)
+        kind = described(name, files_for(files, [name]), metadata).dtype
     dtype: Any = numpy_().dtype("f4") if kind in (Dtype.BF16, None) else kind.dtype
     return Picture(tuple(extents[len(extents) - rank :]), dtype)
 
@@ -135,7 +137,7 @@ class Fused:
         is_cf = bool(first and first.cf)
         self.field = Field(names[0] if names else "0", (1,) * rank, cf=is_cf)
         self.names = names
-        picture = picture_of(given, self.field, files)
+        picture = picture_of(given, self.field, files, config.metadata if config else None)
         self.shape, self.dtype = picture
         recipes, rest = split(transforms, self.shape, self.dtype)
         self.plan = Plan(recipes, rest)

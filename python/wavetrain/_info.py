@@ -9,7 +9,7 @@ from typing import Any
 
 from wavetrain import _native
 from wavetrain._causes import explained
-from wavetrain._config import Dtype
+from wavetrain._config import Dtype, lend_metadata
 from wavetrain._interrupts import Kept
 from wavetrain._library import call, library
 from wavetrain._sample import uri_of
@@ -86,12 +86,17 @@ class ArrayInfo:
 def array_info(uri: Any, *, files: Any = None) -> ArrayInfo:
     """Describes the array or the group at `uri`, read through `files` as by a Pipeline."""
     path = uri_of(uri)
-    files = files_for(files, [path])
+    return described(path, files_for(files, [path]))
+
+
+def described(path: str, files: Any, metadata: bytes | None = None) -> ArrayInfo:
+    """The same for a loader, whose metadata was looked up."""
     scratch = ctypes.create_string_buffer(_native.SCRATCH_BYTES)
     view = _native.ArrayView(struct_size=ctypes.sizeof(_native.ArrayView))
     hook = None if files is None else hook_of(files, 1)
     native = _native.Config()
     library().wavetrain_config_default(ctypes.byref(native), ctypes.sizeof(native))
+    lend_metadata(native, metadata)
     try:
         if hook is not None:
             hook.fill(native)

@@ -68,6 +68,7 @@ SPELLED = {
     "backend = host": "Config(backend='host')",
     "config_fit: ": "fit: ",
     "node_info: ": "array_info: ",
+    "wavetrain_metadata ": "wavetrain.metadata ",
     "attach_timeout_ns": "attach_timeout_s",
     "set on_consumer_lost to skip": "give serve(.., on_lost='skip')",
 }

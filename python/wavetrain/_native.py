@@ -1190,6 +1190,8 @@ class Config(Structure):
     cpus: int | None
     cpu_words: int
     reserved5: int
+    metadata: int | None
+    metadata_bytes: int
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -1276,6 +1278,28 @@ class Config(Structure):
         ("cpus", c_void_p),
         ("cpu_words", c_uint32),
         ("reserved5", c_uint32),
+        ("metadata", c_void_p),
+        ("metadata_bytes", c_uint64),
+    ]
+
+
+class MetadataPart(Structure):
+    struct_size: int
+    first_shard: int
+    shard_count: int
+    out: int | None
+    out_bytes: int
+    written: int
+    shards: int
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("first_shard", c_uint64),
+        ("shard_count", c_uint64),
+        ("out", c_void_p),
+        ("out_bytes", c_size_t),
+        ("written", c_uint64),
+        ("shards", c_uint64),
     ]
 
 
@@ -1507,6 +1531,7 @@ FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("wavetrain_last_error", c_int32, [c_uint64, c_void_p]),
     ("wavetrain_array_info", c_int32, [c_char_p, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
     ("wavetrain_node_info", c_int32, [c_char_p, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
+    ("wavetrain_metadata", c_int32, [c_char_p, c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
     ("wavetrain_epoch_begin", c_int32, [c_void_p, c_void_p, c_uint64, c_uint64, c_uint32]),
     ("wavetrain_epoch_depends_on", c_int32, [c_void_p, c_void_p, c_uint64]),
     ("wavetrain_epoch_look", c_int32, [c_void_p, c_void_p, c_void_p]),

@@ -526,6 +526,7 @@ class Loader(Owned):
         self.loans: Loans | None = None  # which hold what is lent
         self.memory = None if config.memory is None else Memory(config.memory)
         Loader.sweep()
+        self.metadata = config.metadata  # which the library has borrowed
         native, handle = to_native(config), ctypes.c_uint64()
         native.device = device_of(config)
         native.n_readers = config.n_readers if reads else 0
@@ -592,7 +593,7 @@ class Loader(Owned):
         Loader.alive.discard(self)
         Loader.waiting.discard(self)
         self.let_go()
-        self.loans = self.memory = None
+        self.loans = self.memory = self.metadata = None
 
     def leave(self) -> None:
         """Leaves it to a thread that waits for the last batch and tensor, which consumers delete

@@ -31,7 +31,7 @@ from wavetrain._errors import (
     WavetrainError,
 )
 from wavetrain._fed import Fed, target
-from wavetrain._info import array_info
+from wavetrain._info import ArrayInfo, described
 from wavetrain._interrupts import Kept
 from wavetrain._library import call_on, failure, library, new_error
 from wavetrain._owned import Owned
@@ -226,7 +226,7 @@ class Reader(Owned):
         if known is None:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
-            info = array_info(uri, files=self._files)
+            info = self._described(uri)
             if info.dtype is None:
                 inside = ", ".join(entry.path for entry in info.entries) or "nothing that is known"
                 raise NotFound(f"read: {uri} is a group, of {inside}: name an array")
@@ -339,9 +339,12 @@ class Reader(Owned):
             self._open, self._fit = opened, fit
         before.close(CLOSE_S)
 
+    def _described(self, uri: str) -> ArrayInfo:
+        return described(uri, files_for(self._files, [uri]), self._config.metadata)
+
     def _is_there(self, uri: str) -> bool:
         try:
-            array_info(uri, files=self._files)
+            self._described(uri)
         except WavetrainError:
             return False
         return True

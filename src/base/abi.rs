@@ -819,6 +819,23 @@ c_structs! {
         slot: u32,
     }
 
+    /// A part of the metadata of an array, which is looked up for loaders elsewhere:
+    /// `wavetrain_metadata_part`.
+    struct MetadataPart, EMPTY {
+        /// The first shard of which the index is looked up. 0: the documents, too.
+        first_shard: u64,
+        /// Most shards of which it is.
+        shard_count: u64,
+        /// Where records go.
+        out: *mut c_void,
+        /// Bytes that there are.
+        out_bytes: usize,
+        /// Bytes of the records that were written.
+        written: u64,
+        /// Shards that the array has; 0 if its files have no index.
+        shards: u64,
+    }
+
     /// `wavetrain_log_hook`: where log lines go. All zero: nowhere.
     struct LogHook, NONE {
         /// Handed to the function.

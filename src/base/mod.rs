@@ -10,6 +10,7 @@ pub mod indexes;
 pub mod limits;
 pub mod math;
 pub mod shelf;
+pub mod snapshot;
 pub mod stats;
 pub mod status;
 pub mod text;

@@ -11,6 +11,7 @@ use crate::base::bill::{Bill, Item, Kind, Line};
 use crate::base::cpus::CpuSet;
 use crate::base::indexes::{LANES, Lane};
 use crate::base::limits::{MEMORY_PAGE_BYTES, METADATA_SMALL_BYTES, WINDOW_BYTES};
+use crate::base::snapshot::Snapshot;
 use crate::base::stats::StatsCells;
 use crate::base::status::{Status, Why};
 use crate::base::trace::Trace;
@@ -526,9 +527,13 @@ fn carve_stores(
 ) -> Option<(Store, &'static Store)> {
     let config = &settings.config;
     let store = Store::new(os, config.files, config.store);
+    // They were read and checked before.
+    let (known, count) = config.metadata.read(&mut Why::new()).unwrap_or((&[], 0));
+    let snapshot = Snapshot::carve(carver, known, count);
     let make = || stats.map(|stats| Metadata::new(&store, os, stats, config.metadata_latency));
     let metadata = place_some(carver, make);
-    let metadata = place_some(carver, || metadata.map(|metadata| store.for_metadata(metadata)));
+    let metadata =
+        place_some(carver, || metadata.map(|metadata| store.for_metadata(metadata).with(snapshot)));
     metadata.map(|metadata| (store, metadata))
 }
 

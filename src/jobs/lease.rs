@@ -96,7 +96,7 @@ impl Access for Opening<'_> {
     }
 
     fn open(&self, path: &Path) -> Result<(i32, FileStat), Fault> {
-        self.make_room(|store| store.open(path))
+        self.make_room(|store| store.open_document(path))
     }
 
     fn list(&self, folder: &str, visit: &mut Visit<'_>) -> Result<(Listing, Version), Fault> {

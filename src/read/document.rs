@@ -125,7 +125,7 @@ fn read_at(
     let store = access.store();
     // Its size, its version and its bytes are one request, as long as there is room for any.
     let read = if store.row.has_tails && !buffer.is_empty() {
-        store.read_tail(path, buffer).map(|(stat, got)| (stat, got as u64 == stat.bytes, None))
+        access.read_tail(path, buffer).map(|(stat, got)| (stat, got as u64 == stat.bytes, None))
     } else {
         access.open(path).map(|(fd, stat)| (stat, stat.bytes <= buffer.len() as u64, Some(fd)))
     };
@@ -137,8 +137,8 @@ fn read_at(
     let mut result = check_bytes(path, stat.bytes, why);
     if let (Ok(()), true, Some(fd)) = (result, fits, fd) {
         let document = &mut buffer[..index(stat.bytes)];
-        result = store
-            .read_again((fd, stat), path, document, 0)
+        result = access
+            .read((fd, stat), path, document, 0)
             .map_err(|fault| fail!(why, Io, "{}: {fault}", shown(path)));
     }
     fd.into_iter().for_each(|fd| store.close(fd));

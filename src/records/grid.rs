@@ -62,6 +62,11 @@ pub fn cell_at(runs: &[EdgeRun], element: u64) -> u64 {
     before.cell_limit + (element - before.limit) / edge_of(runs, run)
 }
 
+/// The runs of an axis.
+pub fn runs(edges: &[EdgeRun], first: u32, count: u32) -> &[EdgeRun] {
+    &edges[first as usize..][..count as usize]
+}
+
 /// Cell `number`, which is less than the last run's cell limit.
 #[inline(never)] // as cell_at
 pub fn cell(runs: &[EdgeRun], number: u64) -> Cell {

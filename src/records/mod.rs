@@ -321,33 +321,29 @@ impl ArrayRecord {
     pub fn file_at(&self, axis: usize, element: u64) -> u64 {
         match self.file_grid[axis] {
             AxisGrid::Regular => element / self.file_shape()[axis],
-            AxisGrid::Edges { first, count, .. } => grid::cell_at(self.runs(first, count), element),
+            AxisGrid::Edges { first, count, .. } => {
+                grid::cell_at(grid::runs(self.edges, first, count), element)
+            }
         }
     }
 
     /// The range of the axis in the files at coordinate `file` along `axis`.
     #[inline(always)] // the planner asks for each axis of each chunk
     pub fn file_cell(&self, axis: usize, file: u64) -> Cell {
+        self.file_cell_in(self.edges, axis, file)
+    }
+
+    #[inline(always)] // as said of `file_cell`
+    fn file_cell_in(&self, edges: &[EdgeRun], axis: usize, file: u64) -> Cell {
         match self.file_grid[axis] {
             AxisGrid::Regular => {
                 let edge = self.file_shape()[axis];
                 Cell { first: file * edge, edge }
             }
-            AxisGrid::Edges { first, count, .. } => grid::cell(self.runs(first, count), file),
+            AxisGrid::Edges { first, count, .. } => {
+                grid::cell(grid::runs(edges, first, count), file)
+            }
         }
-    }
-
-    fn runs(&self, first: u32, count: u32) -> &'static [EdgeRun] {
-        &self.edges[first as usize..][..count as usize]
-    }
-
-    /// Runs that the grid has.
-    pub fn runs_used(&self) -> u32 {
-        let used = self.file_grid[..self.axes()].iter().map(|grid| match grid {
-            AxisGrid::Regular => 0,
-            AxisGrid::Edges { first, count, .. } => first + count,
-        });
-        used.max().unwrap_or(0)
     }
 
     /// The record of file number `file`: the same array, but the extents, strides and bytes of a
@@ -355,7 +351,7 @@ impl ArrayRecord {
     /// holds it.
     #[inline]
     pub fn of_file<'a>(&'a self, file: u64, own: &'a mut Option<ArrayRecord>) -> &'a ArrayRecord {
-        if self.edges.is_empty() { self } else { own.insert(self.with_extents_of(file)) }
+        self.of_file_in(self.edges, file, own)
     }
 
     /// Coordinates of a file in the file grid.
@@ -368,10 +364,10 @@ impl ArrayRecord {
         at
     }
 
-    fn with_extents_of(&self, file: u64) -> ArrayRecord {
+    fn with_extents_of(&self, edges: &[EdgeRun], file: u64) -> ArrayRecord {
         let coordinates = self.file_coordinates(file);
         let mut record = self.clone();
-        let edge = |axis: usize| self.file_cell(axis, coordinates[axis]).edge;
+        let edge = |axis: usize| self.file_cell_in(edges, axis, coordinates[axis]).edge;
         if self.is_in_parts() {
             record.give_rows(edge(0));
         } else if self.shard_levels > 0 {

@@ -5,7 +5,7 @@
 //! have them: integers as two's complement, floats as the f64 that they are.
 
 use super::codec::{Codec, Filter, Types};
-use super::grid::EdgeRun;
+use super::grid::{AxisGrid, EdgeRun};
 use super::{ArrayRecord, Dtype};
 
 /// `decoded = encoded / scale + offset`, in the type of both.
@@ -122,6 +122,26 @@ impl ArrayRecord {
     pub fn bind_rows(&mut self, table: &'static [EdgeRun]) {
         let (runs, rest) = table.split_at(self.runs_used() as usize);
         (self.edges, self.pairs) = (runs, &rest[..self.pairs_used() as usize]);
+    }
+
+    /// The same of a record that no runs are bound to: `edges` are those that it counts from.
+    #[inline]
+    pub fn of_file_in<'a>(
+        &'a self,
+        edges: &[EdgeRun],
+        file: u64,
+        own: &'a mut Option<ArrayRecord>,
+    ) -> &'a ArrayRecord {
+        if edges.is_empty() { self } else { own.insert(self.with_extents_of(edges, file)) }
+    }
+
+    /// Runs that the grid has.
+    pub fn runs_used(&self) -> u32 {
+        let used = self.file_grid[..self.axes()].iter().map(|grid| match grid {
+            AxisGrid::Regular => 0,
+            AxisGrid::Edges { first, count, .. } => first + count,
+        });
+        used.max().unwrap_or(0)
     }
 
     /// Rows of a table that both take.

@@ -20,6 +20,7 @@ use crate::fail;
 use crate::records::Dtype;
 pub use crate::setup::cpu_table::CpuTable;
 pub use crate::setup::field_table::FieldTable;
+pub use crate::setup::metadata_table::MetadataTable;
 pub use crate::setup::share::ShareName;
 use core::ffi::c_void;
 use core::ptr;
@@ -443,6 +444,11 @@ macro_rules! config_table {
         /// opens; read during the call alone. One that is not online, or that the process may not
         /// use, is INVALID. NULL: the mask of that thread.
         cpus: CpuTable = CpuTable::NONE;
+        /// Metadata that `wavetrain_metadata` looked up, on whatever machine: the parts it wrote,
+        /// one after the other, in use until close. Documents and indexes that it has are not read:
+        /// their files are looked at once. A file that has another size or another time of change
+        /// than at the look-up is IO (an object that has another version). Others are read as ever.
+        metadata: MetadataTable = MetadataTable::NONE;
     } };
 }
 config_table!(config);

@@ -9,6 +9,7 @@ pub mod cpu_table;
 pub mod field_table;
 pub mod fields;
 pub mod geometry;
+pub mod metadata_table;
 pub mod numa;
 pub mod settings;
 pub mod share;

@@ -201,6 +201,7 @@ fn check(config: &Config, why: &mut Why) -> Result<(), Status> {
         if given == known { Ok(()) } else { Err(why.fail(Status::Invalid, text)) }
     })?;
     check_hooks(config, why)?;
+    config.metadata.read(why)?;
     check_built(config, why)?;
     check_numa(config, why)?;
     let is_alone = config.max_resample_bytes > 0 && config.augment == 0;

@@ -3,9 +3,9 @@
 
 use crate::base::status::{Status, Why};
 use crate::fail;
-use crate::os::store::{Fault, Path, Store};
-use crate::os::{FileKind, FileStat};
-use crate::read::shown;
+use crate::os::FileKind;
+use crate::os::store::{Fault, Opened, Path};
+use crate::read::{Access, shown};
 use crate::records::{ArrayRecord, flat_path};
 use crate::source::flat::{
     FlatKind, NpyHeader, Pattern, flat_kind, npy_header, record_from_npy, record_from_raw,
@@ -35,15 +35,15 @@ pub fn file(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> 
             return Some(Err(why.fail(status, format_args!("{}: {fault}", shown(&path)))));
         }
     };
-    let (store, most) = (look.access.store(), look.chunk_bytes_max);
+    let (access, most) = (look.access, look.chunk_bytes_max);
     let found = match kind {
         FlatKind::Raw => record_from_raw(look.uri, (stat.bytes, most), why).map(Some),
         FlatKind::Npy => {
-            let (file, names) = ((store, (fd, stat)), (&path, look.uri, look.field));
+            let (file, names) = ((access, (fd, stat)), (&path, look.uri, look.field));
             read_npy(file, names, most, look.buffer, look.is_large, why)
         }
     };
-    store.close(fd);
+    access.store().close(fd);
     Some(found.map(|found| {
         let Some(record) = found else { return Seen::TooLarge };
         look.version = record.flat_version;
@@ -55,7 +55,7 @@ pub fn file(look: &mut Look<'_>, why: &mut Why) -> Option<Result<Seen, Status>> 
 /// The record of an open .npy file, which `uri` names in texts, or of a field of it; None if
 /// `buffer` is too small for its header, unless it is large already.
 pub fn read_npy(
-    (store, (fd, stat)): (&Store, (i32, FileStat)),
+    (access, (fd, stat)): (&dyn Access, Opened),
     (path, uri, field): (&Path, &str, Option<&str>),
     most: u64,
     buffer: &mut [u8],
@@ -66,8 +66,8 @@ pub fn read_npy(
     // Headers are short: the bytes after most of them are not looked at.
     for limit in [FRONT_BYTES.min(bytes), bytes] {
         let front = &mut buffer[..limit];
-        store
-            .read_again((fd, stat), path, front, 0)
+        access
+            .read((fd, stat), path, front, 0)
             .map_err(|fault| fail!(why, Io, "{}: {fault}", shown(path)))?;
         match npy_header(front, uri, why)? {
             NpyHeader::Found(header, offset) => {

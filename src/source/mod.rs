@@ -13,4 +13,5 @@ pub mod look;
 mod nodes;
 pub mod parts;
 pub mod paths;
+pub mod recorder;
 pub mod zarr;

@@ -169,9 +169,9 @@ fn read_part(
         let status = if fault == Fault::Absent { Status::NotFound } else { Status::Io };
         why.fail(status, format_args!("{}: {fault}", shown(&path)))
     })?;
-    let (store, names) = (access.store(), (&path, path.as_str(), None));
-    let found = read_npy((store, (fd, stat)), names, most, buffer, false, why);
-    store.close(fd);
+    let names = (&path, path.as_str(), None);
+    let found = read_npy((access, (fd, stat)), names, most, buffer, false, why);
+    access.store().close(fd);
     let found = found?;
     if found.as_ref().is_some_and(|record| record.pitch > 0) {
         let text = "numbered files have no structured elements: name one file of them alone";

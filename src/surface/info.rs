@@ -8,6 +8,7 @@ use crate::base::bill::Kind;
 use crate::base::cpus::CpuSet;
 use crate::base::limits::{EDGE_RUNS_MAX, FILE_CHUNK_BYTES, METADATA_BYTES_MAX, PARTS_MAX};
 use crate::base::math::align_up;
+use crate::base::snapshot::Snapshot;
 use crate::base::status::{Status, Why};
 use crate::base::text::Uri;
 use crate::engine::open;
@@ -22,14 +23,14 @@ use crate::os::{Os, SYSTEM};
 use crate::records::grid::EdgeRun;
 use crate::records::{ArrayRecord, ByteOrder, Placement};
 use crate::setup::allotted::Allotted;
-use crate::setup::config::Config;
+use crate::setup::config::{Config, MetadataTable};
 use crate::setup::fields::ways_to_read;
 use crate::setup::settings::{Settings, settings_from_config};
 use crate::simd::FloatEnvironment;
 use crate::source::cf::mark;
 use crate::source::find::find;
 use crate::source::groups::{GroupPlace, list_nodes, read_group};
-use crate::source::look::{Look, Seen, split_block};
+use crate::source::look::{Access, Look, Seen, split_block};
 use crate::source::parts::join_headers;
 use crate::source::zarr::{Entry, Group, NodeKind, describe, group_from_documents, normalize_uri};
 use crate::surface::entries::{EntryWriter, write_str};
@@ -128,7 +129,9 @@ fn fit_chunks<'a>(
     scratch: &mut [u8],
     why: &mut Why,
 ) -> Result<(), Status> {
-    let (store, asked) = (Store::new(&SYSTEM, config.files, config.store), Asked(config.source));
+    let store = Store::new(&SYSTEM, config.files, config.store);
+    let store = store.with(Snapshot::of(config.metadata.read(why)?.0));
+    let asked = Asked(config.source);
     let (mut normal, mut record) = (Uri::new(), ArrayRecord::EMPTY);
     let (is_stored, is_cf) = ways_to_read(config, why)?;
     let mut parts = 0;
@@ -197,13 +200,14 @@ fn fit_memory(config: &mut Config, why: &mut Why) -> Result<bool, Status> {
 /// (`knows_groups`).
 pub fn fill_node(
     uri: &str,
-    (files, store, source): (&FilesHook, &StoreHook, SourceHook),
+    (files, store, source, known): (&FilesHook, &StoreHook, SourceHook, MetadataTable),
     (scratch, knows_groups): (&mut [u8], bool),
     info: &mut ArrayInfo,
     why: &mut Why,
 ) -> Result<(), Status> {
     let _uncancelled = Uncancelled::enter();
-    let (store, asked) = (Store::new(&SYSTEM, *files, *store), Asked(source));
+    let store = Store::new(&SYSTEM, *files, *store);
+    let (store, asked) = (store.with(Snapshot::of(known.read(why)?.0)), Asked(source));
     let (mut normal, mut record) = (Uri::new(), ArrayRecord::EMPTY);
     normalize_uri(uri, &mut normal, why)?;
     let target = (&mut normal, &mut record);
@@ -290,24 +294,44 @@ fn fill_array(record: &ArrayRecord, info: &mut ArrayInfo) {
 /// for, is left in its place. `record` has the facts of an array; the document of a group, if the
 /// caller takes groups, lies at the start of `scratch`.
 fn read<'a>(
-    (normal, record): (&'a mut Uri, &mut ArrayRecord),
+    target: (&'a mut Uri, &mut ArrayRecord),
     (store, asked): (&'a Store, &Asked),
     (scratch, takes_groups): (&mut [u8], bool),
     why: &mut Why,
 ) -> Result<Option<GroupPlace<'a>>, Status> {
+    let parts = split_scratch(scratch, why)?;
+    read_in(target, (store, asked), parts, takes_groups, why)
+}
+
+/// The parts of a scratch block: for documents, for the runs of a grid, for a uri.
+pub(super) type ScratchParts<'s> = (&'s mut [u8], &'s mut [EdgeRun], &'s mut Uri);
+
+pub(super) fn split_scratch<'s>(
+    scratch: &'s mut [u8],
+    why: &mut Why,
+) -> Result<ScratchParts<'s>, Status> {
     let bytes = scratch.len();
     if bytes < SCRATCH_BYTES {
         return Err(fail!(why, Invalid, "scratch has {bytes} bytes, {SCRATCH_BYTES} are needed"));
     }
-    store.refuse_scheme(normal.as_str(), why)?;
+    split_block(scratch)
+        .ok_or_else(|| fail!(why, Internal, "the scratch block is too small for a uri"))
+}
+
+/// The same, of a block that was split.
+pub(super) fn read_in<'a>(
+    (normal, record): (&'a mut Uri, &mut ArrayRecord),
+    (access, asked): (&'a dyn Access, &Asked),
+    (buffer, edges, alias): ScratchParts<'_>,
+    takes_groups: bool,
+    why: &mut Why,
+) -> Result<Option<GroupPlace<'a>>, Status> {
+    access.store().refuse_scheme(normal.as_str(), why)?;
     let _float = FloatEnvironment::enter();
-    let Some((buffer, edges, alias)) = split_block(scratch) else {
-        return Err(fail!(why, Internal, "{normal}: the scratch block is too small for a uri"));
-    };
     // Ends: what a uri stands for is longer than it, or names files by their numbers.
     loop {
         let mut look = Look {
-            access: store,
+            access,
             asked,
             uri: normal.as_str(),
             field: None,
@@ -331,7 +355,7 @@ fn read<'a>(
             Seen::Array => why.clear(),
             Seen::Parts(count) => join_headers(&mut look, count, why)?,
             Seen::Group(kind) => {
-                let (access, uri, document_bytes) = (store, normal.as_str(), look.document_bytes);
+                let (uri, document_bytes) = (normal.as_str(), look.document_bytes);
                 return Ok(Some(GroupPlace { access, uri, kind, document_bytes }));
             }
             Seen::Alias => {

@@ -20,6 +20,7 @@ use crate::setup::share::socket_name;
 use crate::source::zarr::{NodeKind, normalize_uri};
 use crate::surface::handles::{self, Entered, attach_token, close_token, open_token};
 use crate::surface::info::{fill_memory, fill_node, fit};
+use crate::surface::metadata::look_up;
 use core::marker::PhantomData;
 use core::{ptr, slice};
 
@@ -446,7 +447,8 @@ pub fn array_info(uri: &str, scratch: &mut [u8]) -> Result<abi::ArrayInfo, Failu
 }
 
 fn node(uri: &str, config: &Config, scratch: (&mut [u8], bool)) -> Result<abi::ArrayInfo, Failure> {
-    let (mut info, hooks) = (abi::ArrayInfo::EMPTY, (&config.files, &config.store, config.source));
+    let mut info = abi::ArrayInfo::EMPTY;
+    let hooks = (&config.files, &config.store, config.source, config.metadata);
     with_why(|why| fill_node(uri, hooks, scratch, &mut info, why)).map(|()| info)
 }
 
@@ -476,8 +478,8 @@ pub fn node_info<'s>(uri: &str, scratch: &'s mut [u8]) -> Result<Node<'s>, Failu
     node_of(uri, &Config::DEFAULT, scratch)
 }
 
-/// Like [`node_info`], through the hooks of a config: `files`, `store` and `source`. Its other
-/// members are not looked at.
+/// Like [`node_info`], through the hooks of a config, `files`, `store` and `source`, and with its
+/// `metadata`. Its other members are not looked at.
 ///
 /// # Safety
 /// As of [`Loader::open_trusting`].
@@ -519,6 +521,47 @@ pub unsafe fn config_fit_trusting(
     with_why(|why| fit(&mut fitted, (uris.len(), |at, _: &mut Why| Ok(uris[at])), scratch, why))?;
     *config = fitted;
     Ok(())
+}
+
+/// What [`metadata`] wrote.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Metadata {
+    /// Bytes of the target.
+    pub written: usize,
+    /// Shards that the array has; 0 if its files have no index.
+    pub shards: u64,
+}
+
+/// Looks up what a loader reads of an array before its chunks, for loaders elsewhere, which take it
+/// as [`Config::metadata`]: its documents if `shards` begins with 0, and indexes of those shards.
+/// `scratch` has at least SCRATCH_BYTES bytes. BUDGET: `target` is too small.
+pub fn metadata(
+    uri: &str,
+    config: &Config,
+    shards: core::ops::Range<u64>,
+    scratch: &mut [u8],
+    target: &mut [u8],
+) -> Result<Metadata, Failure> {
+    with_why(|why| refuse_trust(config, "metadata_trusting", why))?;
+    // SAFETY: the config leads to nothing of the program.
+    unsafe { metadata_trusting(uri, config, shards, scratch, target) }
+}
+
+/// Like [`metadata`], through the hooks of the config.
+///
+/// # Safety
+/// As of [`Loader::open_trusting`].
+pub unsafe fn metadata_trusting(
+    uri: &str,
+    config: &Config,
+    shards: core::ops::Range<u64>,
+    scratch: &mut [u8],
+    target: &mut [u8],
+) -> Result<Metadata, Failure> {
+    let (first_shard, shard_count) = (shards.start, shards.end.saturating_sub(shards.start));
+    let mut part = abi::MetadataPart { first_shard, shard_count, ..abi::MetadataPart::EMPTY };
+    with_why(|why| look_up(config, uri, (scratch, target), &mut part, why))?;
+    Ok(Metadata { written: part.written as usize, shards: part.shards })
 }
 
 /// As [`Loader::forget`].

@@ -9,5 +9,6 @@ pub mod feed;
 pub mod handles;
 pub mod info;
 pub mod loader;
+pub mod metadata;
 mod part;
 pub mod table;

@@ -18,6 +18,7 @@ mod host_hooks;
 mod idle;
 mod in_flight;
 mod kept;
+mod known;
 mod latency;
 mod lend;
 mod life;

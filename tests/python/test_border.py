@@ -84,7 +84,7 @@ OTHERS = {
     *("drop_last", "pad_value", "consumer_stream", "cuda_driver", "fields", "source", "digest"),
     *("augment", "keep_loaded", "reset_timeout_s", "map_uncompressed", "memory"),
     *("share_name", "share_owner", "attach_timeout_s", "check_memory", "cpus", "saturate"),
-    "cf",
+    *("cf", "metadata"),
 }
 
 

@@ -30,7 +30,7 @@ type Facts = BTreeMap<String, i64>;
 /// Name in C, size, and the fields with their offsets.
 type Layout = (&'static str, usize, &'static [(&'static str, usize)]);
 
-fn rust_layouts() -> [Layout; 31] {
+fn rust_layouts() -> [Layout; 32] {
     macro_rules! layouts {
         ($($rust:ident: $c:literal),+ $(,)?) => {
             [$(($c, size_of::<$rust>(), $rust::FIELDS)),+]
@@ -57,6 +57,7 @@ fn rust_layouts() -> [Layout; 31] {
         ArrayInfo: "wavetrain_array_view",
         AxisInfo: "wavetrain_axis",
         GroupEntry: "wavetrain_group_entry",
+        MetadataPart: "wavetrain_metadata_part",
         MemoryHook: "wavetrain_memory_hook",
         FilesHook: "wavetrain_files_hook",
         SourceInfo: "wavetrain_source_info",
@@ -201,8 +202,14 @@ fn rust_facts() -> Facts {
             facts.insert(format!("{name}.{field}"), *offset as i64);
         }
     }
-    // In Rust the three members that are the table of fields are one, and so are those of CPUs.
-    for (name, members) in [("fields", FieldTable::FIELDS), ("cpus", CpuTable::FIELDS)] {
+    // In Rust the three members that are the table of fields are one, and so are those of CPUs and
+    // of metadata.
+    let tables = [
+        ("fields", FieldTable::FIELDS),
+        ("cpus", CpuTable::FIELDS),
+        ("metadata", MetadataTable::FIELDS),
+    ];
+    for (name, members) in tables {
         let table = facts[&format!("wavetrain_config.{name}")];
         for (member, offset) in members {
             facts.insert(format!("wavetrain_config.{member}"), table + *offset as i64);
@@ -277,7 +284,7 @@ fn facts_of_lines(lines: &str) -> Facts {
 
 /// Structs that may grow at their end: the caller says how large its own are. All others lie in
 /// one of these, or in arrays that the caller walks.
-const GROWING: [&str; 12] = [
+const GROWING: [&str; 13] = [
     "wavetrain_tensor",
     "wavetrain_field",
     "wavetrain_error",
@@ -289,6 +296,7 @@ const GROWING: [&str; 12] = [
     "wavetrain_batch_view",
     "wavetrain_stats_view",
     "wavetrain_array_view",
+    "wavetrain_metadata_part",
     "wavetrain_config",
 ];
 

@@ -11,9 +11,10 @@ from typing import Any
 
 from wavetrain._border import short
 from wavetrain._dataloader import DataLoader, one_of
+from wavetrain._metadata import metadata
 from wavetrain.engines import loader as loader_of
 
-__all__ = ["loader", "state_of"]
+__all__ = ["bcast_metadata", "loader", "state_of"]
 
 
 def loader(dataset: Any, batch_size: int | None, comm: Any, **given: Any) -> DataLoader:
@@ -31,6 +32,23 @@ def state_of(loader: DataLoader, comm: Any) -> dict[str, int]:
     ValueError on all of them if they are not at one place: call it after as many batches."""
     ranks_of(comm)
     return dict(one_of(comm.allgather(loader.state_dict())))
+
+
+def bcast_metadata(uris: Any, comm: Any, **given: Any) -> bytes:
+    """The bytes that `wavetrain.metadata` gives on rank 0, for Config(metadata=..) of all ranks.
+
+    All ranks call it together. An error of rank 0 is raised on all of them. given: what else
+    `wavetrain.metadata` takes."""
+    found = error = None
+    if ranks_of(comm)[0] == 0:
+        try:
+            found = metadata(uris, **given)
+        except Exception as failed:
+            error = failed
+    found, error = comm.bcast((found, error))
+    if error is not None:
+        raise error
+    return found
 
 
 def ranks_of(comm: Any) -> tuple[int, int]:

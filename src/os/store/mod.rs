@@ -19,6 +19,7 @@ pub use metadata::Metadata;
 use crate::base::abi::{FilesHook, StoreHook};
 use crate::base::arena::Region;
 use crate::base::limits::PATH_BYTES_MAX;
+use crate::base::snapshot::Snapshot;
 use crate::base::status::{Status, Why};
 use crate::base::text::{Tail, Text, scheme};
 use crate::base::version::{TOLD_BYTES, Version};
@@ -45,6 +46,8 @@ pub enum Fault {
     HookFailed,
     /// It is of another version than the one that is asked for.
     Changed,
+    /// It is of another version than when its metadata was looked up for this loader.
+    Outdated,
     /// The host gave so many bytes of the end of a file of so many.
     BadTail(u64, u64),
     /// It is a folder, a FIFO, a device.
@@ -64,6 +67,9 @@ impl fmt::Display for Fault {
             Fault::Failed(errno) => errno.fmt(f),
             Fault::HookFailed => f.write_str("the files hook reports a failure"),
             Fault::Changed => f.write_str("it is of another version than before"),
+            Fault::Outdated => f.write_str(
+                "it has changed since wavetrain_metadata looked it up: look it up again",
+            ),
             Fault::BadTail(got, bytes) => {
                 write!(f, "store.read_tail gives {got} bytes of the end of a file of {bytes}")
             }
@@ -154,6 +160,8 @@ pub struct Store {
     pub retries_itself: bool,
     /// It counts the requests, and may make them late; None: nothing does.
     metadata: Option<&'static Metadata>,
+    /// Metadata that is known.
+    snapshot: Snapshot<'static>,
 }
 
 // SAFETY: the hook's contract is that its functions may be called from any thread.
@@ -173,12 +181,18 @@ impl Store {
     /// Files of the hook if it has functions, else of the system.
     pub fn new(os: &'static Os, hook: FilesHook, more: StoreHook) -> Store {
         let row = if hook.size.is_some() { hook::row(&more) } else { system::ROW };
-        Store { row, os, hook, more, retries_itself: more.retries_itself != 0, metadata: None }
+        let retries_itself = more.retries_itself != 0;
+        Store { row, os, hook, more, retries_itself, metadata: None, snapshot: Snapshot::NONE }
     }
 
     /// The same files, for requests that are counted, and may be late.
     pub fn for_metadata(self, metadata: &'static Metadata) -> Store {
         Store { row: metadata.row(), metadata: Some(metadata), ..self }
+    }
+
+    /// The same files. Of what the snapshot has they are only looked at.
+    pub fn with(self, snapshot: Snapshot<'static>) -> Store {
+        Store { snapshot, ..self }
     }
 
     /// Ends all sleeps of late requests, and those to come.
@@ -229,7 +243,28 @@ impl Store {
     /// Opens a file and looks at it, once more if a network file system lost it between the two, or
     /// if that failed.
     pub fn open(&self, path: &Path) -> Result<Opened, Fault> {
-        self.once_more(|| (self.row.open)(self, path))
+        let (fd, stat) = self.once_more(|| (self.row.open)(self, path))?;
+        self.check_known(path, stat).inspect_err(|_| self.close(fd))?;
+        Ok((fd, stat))
+    }
+
+    /// Refuses a file that has changed since it was looked up.
+    fn check_known(&self, path: &Path, now: FileStat) -> Result<(), Fault> {
+        let has_changed =
+            self.snapshot.has_changed(path.as_bytes(), now.version(), self.row.has_descriptors);
+        if has_changed { Err(Fault::Outdated) } else { Ok(()) }
+    }
+
+    /// Opens a file for reads of metadata. One that is known is only looked at, and stays closed.
+    pub fn open_document(&self, path: &Path) -> Result<Opened, Fault> {
+        if !self.snapshot.knows(path.as_bytes()) {
+            return self.open(path);
+        }
+        let stat = self.stat_path(path)?;
+        if stat.kind != FileKind::REGULAR {
+            return Err(Fault::NotRegular(stat.kind));
+        }
+        self.check_known(path, stat).map(|()| (NO_FD, stat))
     }
 
     /// Hands the entries of a folder to `visit`, in the order of the store; at most `names_max`
@@ -250,6 +285,16 @@ impl Store {
     pub fn read_tail(&self, path: &Path, target: &mut [u8]) -> Result<(FileStat, usize), Fault> {
         // Hosts ask for so many bytes of the end, and 0 of them is no such request.
         assert!(self.row.has_tails && !target.is_empty());
+        if self.snapshot.knows(path.as_bytes()) {
+            let stat = self.stat_path(path)?;
+            self.check_known(path, stat)?;
+            let got = usize::try_from(stat.bytes).map_or(target.len(), |all| all.min(target.len()));
+            if let Some(known) = self.snapshot.bytes(path.as_bytes(), stat.bytes - got as u64, got)
+            {
+                target[..got].copy_from_slice(known);
+                return Ok((stat, got));
+            }
+        }
         self.once_more_of(target, |target| (self.row.tail)(self, path, target))
     }
 
@@ -295,6 +340,14 @@ impl Store {
         target: &mut [u8],
         offset: u64,
     ) -> Result<(), Fault> {
+        if let Some(known) = self.snapshot.bytes(path.as_bytes(), offset, target.len()) {
+            target.copy_from_slice(known);
+            return self.check_known(path, stat);
+        }
+        if fd == NO_FD && self.row.has_descriptors {
+            // It was only looked at, and not all that is asked for is known.
+            return self.read_through_another(stat, path, target, offset, Fault::Changed);
+        }
         let mut read = || (self.row.read)(self, (fd, stat), path, target, offset, false);
         let mut result = read();
         if result.is_err_and(|fault| self.makes_again(fault)) {
@@ -303,10 +356,23 @@ impl Store {
         if result != Err(STALE) {
             return result;
         }
+        self.read_through_another(stat, path, target, offset, STALE)
+    }
+
+    /// Reads through a descriptor that is opened for this read alone; `fault`: the file does not
+    /// look like `stat` any more.
+    fn read_through_another(
+        &self,
+        stat: FileStat,
+        path: &Path,
+        target: &mut [u8],
+        offset: u64,
+        fault: Fault,
+    ) -> Result<(), Fault> {
         let (again, now) = self.open(path)?;
         let result = match now == stat {
             true => (self.row.read)(self, (again, now), path, target, offset, false),
-            false => Err(STALE),
+            false => Err(fault),
         };
         self.close(again);
         result

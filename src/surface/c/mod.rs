@@ -42,7 +42,7 @@ use structs::{
 
 // With the functions below: all that the header declares.
 #[cfg(feature = "internals")]
-pub use facts::{wavetrain_array_info, wavetrain_node_info};
+pub use facts::{wavetrain_array_info, wavetrain_metadata, wavetrain_node_info};
 #[cfg(feature = "internals")]
 pub use lend::wavetrain_lend;
 #[cfg(feature = "internals")]
