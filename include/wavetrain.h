@@ -1072,7 +1072,9 @@ typedef struct wavetrain_array_view {
     uint64_t file_counts[WAVETRAIN_RANK_MAX];    /* files along each axis, missing ones included */
     uint32_t packing;   /* WAVETRAIN_PACKING_ bits: attributes, applied with #cf=1 */
     uint32_t reserved2; /* 0 */
-    const uint64_t *file_ends; /* not built yet: NULL */
+    /* The ends of numbered .npy files along axis 0, file_counts[0] of them, in the scratch block.
+     * NULL of other arrays, and if the block has less than 16 bytes for each file. */
+    const uint64_t *file_ends;
 } wavetrain_array_view;
 
 /* ---- 10. Hooks ---------------------------------------------------------------------------- */

@@ -1391,6 +1391,10 @@ inline status look_up(const char *uri, const wavetrain_config &hooks, metadata_p
 inline span<const wavetrain_group_entry> entries(const array_view &of) noexcept {
     return { of.entries, of.entry_count };
 }
+/* The ends of the numbered .npy files of an array along axis 0; none of other arrays. */
+inline span<const std::uint64_t> file_ends(const array_view &of) noexcept {
+    return { of.file_ends, of.file_ends ? static_cast<std::size_t>(of.file_counts[0]) : 0 };
+}
 /* The lines of a memory budget. */
 inline span<const wavetrain_memory_line> lines(const memory &need) noexcept {
     return { need.lines, need.line_count };

@@ -80,6 +80,7 @@ class ArrayInfo:
     entry_total: int = 0  # that were found; entries holds the first of them
     packing: Packing = Packing(0)
     fill: bytes = b""  # one element of missing chunks, in the byte order of this machine
+    file_ends: tuple[int, ...] = ()  # of numbered .npy files: where each ends along axis 0
 
 
 @told({**READ, "store": "give files"})
@@ -115,6 +116,11 @@ def described(path: str, files: Any, metadata: bytes | None = None) -> ArrayInfo
     rank = view.rank
     count = view.entry_count
     listed = (_native.GroupEntry * count).from_address(view.entries or 0) if count else ()
+    ends = (
+        (ctypes.c_uint64 * view.file_counts[0]).from_address(view.file_ends or 0)
+        if view.file_ends
+        else ()
+    )
     return ArrayInfo(
         uri=path,
         kind=NodeKind(view.kind),
@@ -129,6 +135,7 @@ def described(path: str, files: Any, metadata: bytes | None = None) -> ArrayInfo
         entry_total=view.entry_total,
         packing=Packing(view.packing),
         fill=bytes(view.fill[: view.dtype_bytes]),
+        file_ends=tuple(ends),
     )
 
 

@@ -645,7 +645,8 @@ c_structs! {
         packing: u32,
         /// 0.
         reserved2: u32,
-        /// NULL: not built yet.
+        /// Of an array in numbered .npy files: where each ends along axis 0, `file_counts[0]` of
+        /// them, in the caller's scratch block; NULL where that has too little room.
         file_ends: *const u64,
     }
 

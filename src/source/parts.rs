@@ -239,14 +239,24 @@ fn other_order(record: &ArrayRecord, other: &ArrayRecord) -> &'static str {
 
 /// Makes the record of the first of `count` files that of all, whose headers are read one after the
 /// other. It says what holds for the whole: the number of files, and the extents of the smallest
-/// and of the largest.
-pub fn join_headers(look: &mut Look<'_>, count: u32, why: &mut Why) -> Result<(), Status> {
+/// and of the largest. The ends of the files, each a word, are left in the buffer from the byte on
+/// that is returned; None: it has too little room.
+pub fn join_headers(
+    look: &mut Look<'_>,
+    count: u32,
+    why: &mut Why,
+) -> Result<Option<usize>, Status> {
     let (mut rows, mut least, mut most) = (0u64, u64::MAX, 0);
+    let ends_at = room_for_ends(look.buffer, count);
+    let (buffer, ends) = look.buffer.split_at_mut(ends_at.unwrap_or(look.buffer.len()));
+    let ends = ends.as_chunks_mut::<{ size_of::<u64>() }>().0;
     for number in 0..count {
         let place = (look.uri, &*look.record, number);
-        let (_, more) = check_part(look.access, place, look.buffer, why)?;
+        let (_, more) = check_part(look.access, place, buffer, why)?;
         rows = rows.saturating_add(more);
         (least, most) = (least.min(more), most.max(more));
+        let end = ends.get_mut(number as usize);
+        end.into_iter().for_each(|end| *end = rows.to_ne_bytes());
     }
     let record = &mut *look.record;
     record.shape[0] = rows;
@@ -256,7 +266,16 @@ pub fn join_headers(look: &mut Look<'_>, count: u32, why: &mut Why) -> Result<()
     if least < most || most == 0 {
         record.file_grid[0] = AxisGrid::Edges { first: 0, count: 0, cells, edge_min: least };
     }
-    Ok(())
+    Ok(ends_at)
+}
+
+/// The place for a word for each file, in the second half of a buffer.
+fn room_for_ends(buffer: &[u8], count: u32) -> Option<usize> {
+    let bytes = count as usize * size_of::<u64>();
+    let at = buffer.len().checked_sub(bytes)?;
+    // Words lie where words may.
+    let at = at.checked_sub(buffer.as_ptr().wrapping_add(at).addr() % align_of::<u64>())?;
+    (at >= buffer.len() / 2).then_some(at)
 }
 
 fn part_failure(

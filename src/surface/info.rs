@@ -34,6 +34,7 @@ use crate::source::look::{Access, Look, Seen, split_block};
 use crate::source::parts::join_headers;
 use crate::source::zarr::{Entry, Group, NodeKind, describe, group_from_documents, normalize_uri};
 use crate::surface::entries::{EntryWriter, write_str};
+use core::ptr;
 use static_assertions::const_assert;
 
 pub use crate::base::abi::SCRATCH_BYTES;
@@ -212,10 +213,22 @@ pub fn fill_node(
     normalize_uri(uri, &mut normal, why)?;
     let target = (&mut normal, &mut record);
     match read(target, (&store, &asked), (scratch, knows_groups), why)? {
-        None => fill_array(&record, info),
-        Some(place) => fill_group(&place, scratch, info, why)?,
+        Found::Array { ends_at } => {
+            fill_array(&record, info);
+            let ends = ends_at.and_then(|at| scratch.get(at..));
+            info.file_ends = ends.map_or(ptr::null(), |ends| ends.as_ptr().cast());
+        }
+        Found::Group(place) => fill_group(&place, scratch, info, why)?,
     }
     Ok(())
+}
+
+/// The kinds of things at a uri.
+pub(super) enum Found<'a> {
+    /// An array. If it lies in numbered files, their ends may be in the scratch block.
+    Array { ends_at: Option<usize> },
+    /// A group.
+    Group(GroupPlace<'a>),
 }
 
 /// Part of the rest of a scratch block, one in so many, that documents of nodes are read into.
@@ -298,7 +311,7 @@ fn read<'a>(
     (store, asked): (&'a Store, &Asked),
     (scratch, takes_groups): (&mut [u8], bool),
     why: &mut Why,
-) -> Result<Option<GroupPlace<'a>>, Status> {
+) -> Result<Found<'a>, Status> {
     let parts = split_scratch(scratch, why)?;
     read_in(target, (store, asked), parts, takes_groups, why)
 }
@@ -325,7 +338,7 @@ pub(super) fn read_in<'a>(
     (buffer, edges, alias): ScratchParts<'_>,
     takes_groups: bool,
     why: &mut Why,
-) -> Result<Option<GroupPlace<'a>>, Status> {
+) -> Result<Found<'a>, Status> {
     access.store().refuse_scheme(normal.as_str(), why)?;
     let _float = FloatEnvironment::enter();
     // Ends: what a uri stands for is longer than it, or names files by their numbers.
@@ -352,23 +365,27 @@ pub(super) fn read_in<'a>(
         };
         match find(&mut look, why)? {
             // Why its packing is not known is told by a bit.
-            Seen::Array => why.clear(),
-            Seen::Parts(count) => join_headers(&mut look, count, why)?,
+            Seen::Array => {
+                why.clear();
+                return Ok(Found::Array { ends_at: None });
+            }
+            Seen::Parts(count) => {
+                // The buffer begins where the scratch block does.
+                return join_headers(&mut look, count, why).map(|ends_at| Found::Array { ends_at });
+            }
             Seen::Group(kind) => {
                 let (uri, document_bytes) = (normal.as_str(), look.document_bytes);
-                return Ok(Some(GroupPlace { access, uri, kind, document_bytes }));
+                return Ok(Found::Group(GroupPlace { access, uri, kind, document_bytes }));
             }
             Seen::Alias => {
                 normal.clear();
                 normal.push_str(alias.as_str());
                 why.clear();
-                continue;
             }
             // The scratch holds the largest document that is read.
             Seen::TooLarge => {
                 return Err(fail!(why, Internal, "{normal}: the metadata outgrew its cap"));
             }
         }
-        return Ok(None);
     }
 }

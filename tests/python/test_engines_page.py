@@ -32,6 +32,7 @@ PRINTS = {
     "spark_boxes.py": ["boxes 6\n", "samples 64\n"],
     "legate_sum.py": [SUM],
     "driver.py": [SUM.strip(), "reads of metadata 0\n"],
+    "parts.py": ["range(0, 20) 400 bytes in 1 file of plan "],
     "figures.py": ["batches 15.0\n"],
     "any.py": ["World(rank=0, world=1, local_rank=0, local_world=1, node=0, told_by='nobody')"],
 }

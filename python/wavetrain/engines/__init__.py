@@ -19,6 +19,7 @@ from wavetrain import launchers
 from wavetrain._border import short
 from wavetrain._dataloader import DataLoader
 from wavetrain.engines._metrics import Metrics, metrics
+from wavetrain.engines._shares import Share, shares
 from wavetrain.engines._sinks import text_of
 from wavetrain.epoch import Epoch
 
@@ -26,7 +27,7 @@ if not TYPE_CHECKING:
     from wavetrain._words import fix_of
 
 MODULES = ("distributed", "mpi", "ray", "dask", "spark", "legate")
-__all__ = ["Metrics", "World", "loader", "metrics", "text_of", "world"]
+__all__ = ["Metrics", "Share", "World", "loader", "metrics", "shares", "text_of", "world"]
 
 
 class World(NamedTuple):

@@ -10,7 +10,6 @@ import contextlib
 import importlib
 import math
 import os
-import re
 import threading
 from typing import Any
 
@@ -18,7 +17,6 @@ from wavetrain._config import Dtype
 from wavetrain._errors import BudgetExceeded
 from wavetrain._info import ArrayInfo, array_info
 from wavetrain._reader import reader
-from wavetrain._sample import uri_of
 
 settings: dict[str, Any] = {}  # of the reader of this process, as an engine's plugin sets them
 opening = threading.Lock()
@@ -84,30 +82,6 @@ def dtype_of(info: ArrayInfo) -> Any:
 
 
 def rows_of_files(uri: Any) -> list[int] | None:
-    """The rows of each file of a folder of numbered .npy files; None for any other array."""
-    info = array_info(uri)
-    name, _, rest = uri_of(uri).removeprefix("file://").partition("#")
-    is_pattern = name.endswith(".npy")
-    folder, pattern = os.path.split(name) if is_pattern else (name, "*.npy")
-    if "*" not in pattern or not os.path.isdir(folder or ".") or is_zarr(folder):
-        return None
-    prefix, _, suffix = pattern.rpartition("*")
-    first = int(rest.removeprefix("first=") or 0)
-    found: list[tuple[int, str]] = []
-    for each in os.listdir(folder or "."):
-        if each.startswith(prefix) and each.endswith(suffix):
-            middle = each[len(prefix) : len(each) - len(suffix)]
-            at = re.fullmatch(r"(\d+)" if is_pattern else r".*?(\d+)", middle)
-            if at and int(at[1]) >= first:
-                found.append((int(at[1]), os.path.join(folder, each)))
-    rows = [array_info(path).shape[0] for _, path in sorted(found)]
-    if sum(rows) != info.shape[0]:
-        raise ValueError(
-            f"{info.uri} has {info.shape[0]} rows, and its files have {sum(rows)}: name the files "
-            "by a pattern, as in 'shards/part_*.npy', or give chunks as numbers"
-        )
-    return rows
-
-
-def is_zarr(folder: str) -> bool:
-    return any(os.path.exists(f"{folder}/{name}") for name in ("zarr.json", ".zarray"))
+    """The rows of each file of numbered .npy files; None for any other array."""
+    ends = array_info(uri).file_ends
+    return [end - begin for begin, end in zip((0, *ends), ends)] or None
