@@ -5,8 +5,10 @@
 //! pairs of rates, ours and theirs, and ours by theirs. `streams` are the streams of a chunk one by
 //! one, as c-blosc cut and wrote them: against LZ4_decompress_safe and blosclz_decompress. `chunk` is
 //! all of it: against blosc_decompress_ctx. A gzip member is decoded whole, its checksum included:
-//! against libdeflate first, then against zlib-rs; a bz2 stream likewise, against libbz2-rs. scale_offset of float32, and cast_value from int16
-//! to float32 with a value that becomes NaN, and back with a clamp, are measured against plain loops.
+//! against libdeflate first, then against zlib-rs; a bz2 stream likewise, against
+//! libbz2-rs, and an .xz stream of preset 6, against liblzma. scale_offset of float32, and cast_value
+//! from int16 to float32 with a value that becomes NaN, and back with a clamp, are measured against
+//! plain loops.
 //!
 //! Rates are of decoded bytes; ours and theirs take turns, each figure is the median of its turns,
 //! and time is the thread's own. The last lines are the least ratio of each column.
@@ -21,11 +23,11 @@ use std::hint::black_box;
 use std::io::Write;
 use std::ops::Range;
 use wavetrain::decode::{
-    Decoder, blosc, blosclz, bz2, gzip, inflate::Inflater, lz4, zstd::Context,
+    Decoder, blosc, blosclz, bz2, gzip, inflate::Inflater, lz4, lzma, zstd::Context,
 };
 use wavetrain::loops::values::{cast, scale_offset};
 use wavetrain::records::{
-    Beyond, ByteOrder, Cast, Dtype, Number, Pair, Rounding, Scaling, Span, Types,
+    Beyond, ByteOrder, Cast, Dtype, Lzma, Number, Pair, Rounding, Scaling, Span, Types,
 };
 use wavetrain::status::Why;
 
@@ -319,6 +321,30 @@ fn measure_bz2(name: &str, plain: &[u8]) -> Vec<f64> {
     ratios
 }
 
+/// All of a chunk as an .xz stream as numcodecs writes it, with its CRC-64.
+fn measure_lzma(name: &str, plain: &[u8]) -> Vec<f64> {
+    use liblzma::stream::{Action, Check, Status, Stream};
+    let (mut a, mut b) = (vec![0; BYTES], Vec::with_capacity(BYTES));
+    let mut stream = Vec::with_capacity(BYTES + BYTES / 64 + 1000);
+    let mut encoder = Stream::new_easy_encoder(6, Check::Crc64).unwrap();
+    encoder.process_vec(plain, &mut stream, Action::Finish).unwrap();
+    let mut workspace = vec![0; lzma::WORKSPACE_BYTES];
+    let mut ours = || {
+        let stream = black_box(&stream);
+        let decoded = lzma::decode(Lzma::Xz, &mut workspace, stream, &mut a, &mut Why::new());
+        assert_eq!(decoded, Ok(BYTES));
+    };
+    let mut by_crate = || {
+        b.clear();
+        let mut decoder = Stream::new_stream_decoder(u64::MAX, 0).unwrap();
+        let status = decoder.process_vec(black_box(&stream), &mut b, Action::Finish).unwrap();
+        assert!(matches!(status, Status::StreamEnd));
+    };
+    let ratios = line(name, BYTES, stream.len(), &mut [&mut ours, &mut by_crate]);
+    assert!(a == plain && b == plain);
+    ratios
+}
+
 /// A chunk through scale_offset or cast_value, in pairs of types.
 fn measure_values(name: &str) -> Vec<f64> {
     let number = |dtype| Number { dtype, byte_order: ByteOrder::Little };
@@ -413,6 +439,10 @@ fn main() {
             let name = format!("{kind} {size} bz2");
             if wanted(&name) {
                 note(&name, measure_bz2(&name, &plain));
+            }
+            let name = format!("{kind} {size} lzma");
+            if wanted(&name) {
+                note(&name, measure_lzma(&name, &plain));
             }
             let name = format!("{kind} {size} lz4-block");
             if wanted(&name) {

@@ -22,10 +22,10 @@
  * once per batch, casts, and scatters into the batch. Many batches are in flight.
  *
  * Arrays are zarr v3 directories: regular or rectilinear chunk grids, sharded or not. Chunks are
- * raw or compressed by zstd, blosc (of zstd, lz4, zlib or blosclz), gzip, zlib, lz4 or bz2, with
- * crc32c checksums or without. Arrays are also zarr v2 directories, their chunks in C or F order,
- * raw or compressed by the same. A uri names the directory: its zarr.json is read, or its .zarray
- * where there is no zarr.json. A v2 fill value of null is zeros.
+ * raw or compressed by zstd, blosc (of zstd, lz4, zlib or blosclz), gzip, zlib, lz4, bz2 or lzma,
+ * with crc32c checksums or without. Arrays are also zarr v2 directories, their chunks in C or F
+ * order, raw or compressed by the same. A uri names the directory: its zarr.json is read, or its
+ * .zarray where there is no zarr.json. A v2 fill value of null is zeros.
  *
  * Single files of plain elements are arrays, too: .npy files (versions 1.0 to 3.0, either order,
  * either byte order), and raw:PATH?dtype=u16&shape=64,128&offset=512&order=F. The dtype is a
@@ -800,7 +800,8 @@ enum {
     WAVETRAIN_CODEC_GZIP = 3,
     WAVETRAIN_CODEC_ZLIB = 4,
     WAVETRAIN_CODEC_LZ4 = 5,
-    WAVETRAIN_CODEC_BZ2 = 6
+    WAVETRAIN_CODEC_BZ2 = 6,
+    WAVETRAIN_CODEC_LZMA = 7
 };
 
 /* The number of each stage in an event. */

@@ -12,6 +12,7 @@ use super::choices::Choices;
 use super::guard::{POISON, with_bench};
 use super::whole_shards;
 use flate2::{Compression, Decompress, FlushDecompress, write::GzEncoder, write::ZlibEncoder};
+use liblzma::stream::{Action, Check, Filters, LzmaOptions, Stream};
 use std::ffi::{c_char, c_int, c_void};
 use std::io::Write;
 use std::iter;
@@ -22,7 +23,7 @@ use wavetrain::decode::{
     BlockFilter, Scratch, Want, block_need, blosc, decode_chunk, decode_filtered, kept_bytes,
     leaves_filter, target_need,
 };
-use wavetrain::records::{ArrayRecord, CODECS, Codec, CodecName, Span};
+use wavetrain::records::{ArrayRecord, CODECS, Codec, CodecName, Lzma, Span};
 use wavetrain::status::{Status, Why};
 
 /// A chunk of more than three zstd blocks, so that a frame can stop before its end.
@@ -108,7 +109,7 @@ pub fn run(data: &[u8]) {
     }
     let is_strong = chunk.before > 0
         || chunk.after > 0 && !is_sealed
-        || matches!(chunk.compressor, Some(Codec::Gzip | Codec::Bz2(_)));
+        || matches!(chunk.compressor, Some(Codec::Gzip | Codec::Bz2(_) | Codec::Lzma(_)));
     if is_strong && damage != Damage::Replaced {
         assert!(whole.is_err() || whole.as_ref() == Ok(&chunk.plain));
     }
@@ -149,6 +150,7 @@ fn compressor(name: CodecName) -> Option<Codec> {
         CodecName::Zlib => Codec::Zlib,
         CodecName::Lz4 => Codec::Lz4,
         CodecName::Bz2 => Codec::Bz2(BZ2_LEVEL),
+        CodecName::Lzma => Codec::Lzma(Lzma::Xz),
         other => unreachable!("no chunks of {other:?} are made here"),
     })
 }
@@ -217,10 +219,35 @@ fn encoded(codec: Codec, bytes: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
             encoder.write_all(bytes).unwrap();
             encoder.finish().unwrap()
         }
+        Codec::Lzma(lzma) => by_liblzma(lzma, bytes, how),
         Codec::Blosc | Codec::BloscLz4 | Codec::BloscZstd => {
             by_blosc(bytes, how, choices.byte(), choices.one_of(&[0, 0, 256, 1000]))
         }
     }
+}
+
+/// Streams of two blocks, or .lzma. Small dictionaries and short searches are fast.
+fn by_liblzma(lzma: Lzma, bytes: &[u8], how: u8) -> Vec<u8> {
+    let mut options = LzmaOptions::new_preset(0).unwrap();
+    options.dict_size(4096 << (how % 4)).position_bits(u32::from(how % 5));
+    let check = [Check::Crc32, Check::Crc64, Check::Sha256][usize::from(how / 4) % 3];
+    let mut filters = Filters::new();
+    if how >= 0x80 {
+        filters.delta_properties(&[how]).unwrap();
+    }
+    let mut stream = match lzma {
+        Lzma::Xz => Stream::new_stream_encoder(filters.lzma2(&options), check).unwrap(),
+        _ => Stream::new_lzma_encoder(&options).unwrap(),
+    };
+    let mut target = Vec::with_capacity(2 * bytes.len() + 1000);
+    let (front, back) = bytes.split_at(bytes.len() * usize::from(how / 10) / 26);
+    if lzma == Lzma::Xz {
+        stream.process_vec(front, &mut target, Action::FullFlush).unwrap();
+    } else {
+        stream.process_vec(front, &mut target, Action::Run).unwrap();
+    }
+    stream.process_vec(back, &mut target, Action::Finish).unwrap();
+    target
 }
 
 fn by_lz4(bytes: &[u8]) -> Vec<u8> {

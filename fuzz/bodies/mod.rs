@@ -42,6 +42,7 @@ mod json;
 mod loader_model;
 mod lz4;
 mod lz4_kernel;
+mod lzma;
 #[path = "../map_model.rs"]
 mod map_model;
 #[path = "../memory_store.rs"]
@@ -102,6 +103,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("json", json::run),
     ("lz4", lz4::run),
     ("lz4_kernel", lz4_kernel::run),
+    ("lzma", lzma::run),
     ("ngff", ngff::run),
     ("numbered", numbered::run),
     ("plan", plan::run),

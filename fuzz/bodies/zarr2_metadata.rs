@@ -296,7 +296,7 @@ const FILLS: [&str; 29] = [
     "-129",
 ];
 
-const COMPRESSORS: [&str; 10] = [
+const COMPRESSORS: [&str; 12] = [
     "null",
     "{\"id\": \"zstd\", \"level\": 3, \"checksum\": false}",
     "{\"id\": \"blosc\", \"cname\": \"zstd\", \"clevel\": 5, \"shuffle\": 1, \"blocksize\": 0}",
@@ -306,6 +306,8 @@ const COMPRESSORS: [&str; 10] = [
     "{\"id\": \"zlib\", \"level\": 1}",
     "{\"id\": \"lz4\", \"acceleration\": 1}",
     "{\"id\": \"bz2\"}",
+    "{\"id\": \"lzma\", \"format\": 1, \"check\": -1, \"preset\": null, \"filters\": null}",
+    "{\"id\": \"lzma\", \"format\": 3, \"filters\": [{\"id\": 3}, {\"id\": 33, \"preset\": 1}]}",
     "{\"level\": 3}",
 ];
 

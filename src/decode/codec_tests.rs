@@ -4,6 +4,7 @@
 use super::blosc::{Compressor, header};
 use super::decoder::test_support::decoder;
 use super::*;
+use crate::records::Lzma;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::format;
@@ -438,7 +439,16 @@ fn impostors_and_tiny_files_are_refused_in_place_of_every_codec() {
         ("4 bytes", b"\x28\xb5\x2f\xfd"),
         ("zeroes", &[0; 64]),
     ];
-    for codec in [Codec::Gzip, Codec::Zlib, Codec::Lz4, Codec::Zstd, Codec::Blosc, Codec::Bz2(9)] {
+    for codec in [
+        Codec::Gzip,
+        Codec::Zlib,
+        Codec::Lz4,
+        Codec::Zstd,
+        Codec::Blosc,
+        Codec::Bz2(9),
+        Codec::Lzma(Lzma::Xz),
+        Codec::Lzma(Lzma::Alone),
+    ] {
         for (name, file) in files {
             if name != codec.name() {
                 let (status, why) = run(codec, file, 300).unwrap_err();

@@ -7,19 +7,44 @@
 use super::chunk::{Compressed, Filtered, Scratch, expect_bytes};
 use super::decoder::Decoder;
 use super::stream_place::{Sink, Unfit, Walkable, Walked};
-use super::{blosc, bz2, gzip, lz4, zstd};
+use super::{blosc, bz2, gzip, lz4, lzma, zstd};
 use crate::base::math::index;
 use crate::base::status::{Status, Why};
-use crate::records::{ChunkBytes, Codec};
+use crate::records::{ChunkBytes, Codec, Lzma};
 
 /// The function that undoes a compressor.
 enum Decode {
     /// Decodes the whole chunk into the target, and gives the bytes of it.
     Whole(fn(&mut Decoder, &[u8], &mut [u8], &mut Why) -> Result<usize, Status>),
-    /// The same in a workspace, of blocks of up to a level.
-    InBlocks(u8),
+    /// The same in a workspace.
+    InWorkspace(Workspaced),
     /// Decodes at least what is wanted.
     Part(for<'a> fn(&mut Decoder, Compressed<'a>, &mut Why) -> Result<Filtered<'a>, Status>),
+}
+
+/// A compressor that is undone in a workspace.
+#[derive(Clone, Copy)]
+enum Workspaced {
+    /// Of blocks of up to a level.
+    Bz2(u8),
+    /// In a container.
+    Lzma(Lzma),
+}
+
+impl Workspaced {
+    /// Decodes the whole chunk into the target, and gives the bytes of it.
+    fn decode(
+        self,
+        workspace: &mut [u8],
+        source: &[u8],
+        target: &mut [u8],
+        why: &mut Why,
+    ) -> Result<usize, Status> {
+        match self {
+            Workspaced::Bz2(level) => bz2::decode(level, workspace, source, target, why),
+            Workspaced::Lzma(container) => lzma::decode(container, workspace, source, target, why),
+        }
+    }
 }
 
 /// Tells a sink of the streams of a chunk.
@@ -29,7 +54,7 @@ type Walk = fn(&Walkable<'_>, &mut dyn Sink) -> Result<Walked, Unfit>;
 /// those that compress nothing. Metadata has to say that LZ4 or zstd is in blosc for a device to
 /// take it.
 fn row(codec: Codec) -> Option<(Decode, Option<Walk>)> {
-    use Decode::{InBlocks, Part, Whole};
+    use Decode::{InWorkspace, Part, Whole};
     Some(match codec {
         Codec::Zstd => {
             (Part(|decoder, chunk, why| decoder.zstd.decode(chunk, why)), Some(zstd::walk))
@@ -41,7 +66,8 @@ fn row(codec: Codec) -> Option<(Decode, Option<Walk>)> {
         }
         Codec::Zlib => (Whole(|decoder, from, to, why| decoder.inflater.zlib(from, to, why)), None),
         Codec::Lz4 => (Whole(|_, from, to, why| lz4::decode(from, to, why)), Some(lz4::walk)),
-        Codec::Bz2(level) => (InBlocks(level), None),
+        Codec::Bz2(level) => (InWorkspace(Workspaced::Bz2(level)), None),
+        Codec::Lzma(container) => (InWorkspace(Workspaced::Lzma(container)), None),
         Codec::Crc32c | Codec::Sum(_) | Codec::Filter(_) => return None,
     })
 }
@@ -65,7 +91,7 @@ pub(super) fn decompress<'a>(
     let Compressed { bytes, workspace, scratch: Scratch { target, .. }, .. } = chunk;
     let count = match row {
         Some((Decode::Whole(decode), _)) => decode(decoder, bytes, target, why)?,
-        Some((Decode::InBlocks(level), _)) => bz2::decode(level, workspace, bytes, target, why)?,
+        Some((Decode::InWorkspace(codec), _)) => codec.decode(workspace, bytes, target, why)?,
         _ => unreachable!("{codec:?} compresses nothing"),
     };
     expect_bytes(format_args!("{} data", codec.name()), count, target.len(), why)?;
@@ -94,8 +120,8 @@ pub(super) fn decompress_up_to<'a>(
     let target = chunk.scratch.target;
     let count = match row(codec) {
         Some((Decode::Whole(decode), _)) => decode(decoder, chunk.bytes, target, why)?,
-        Some((Decode::InBlocks(level), _)) => {
-            bz2::decode(level, chunk.workspace, chunk.bytes, target, why)?
+        Some((Decode::InWorkspace(codec), _)) => {
+            codec.decode(chunk.workspace, chunk.bytes, target, why)?
         }
         _ => decoder.zstd.decompress(chunk.bytes, target, why)?,
     };

@@ -9,7 +9,7 @@ use super::zstd::Context;
 use crate::base::arena::Carver;
 use crate::base::bill::Item;
 use crate::base::status::Status;
-use crate::loops::{crc32, crc32c};
+use crate::loops::{crc32, crc32c, crc64};
 
 /// Everything that some codec keeps while it decodes a chunk.
 pub struct Decoder {
@@ -34,6 +34,7 @@ impl Decoder {
         // Now, so that no memory is touched for the first time after the open.
         crc32::make_tables();
         crc32c::make_tables();
+        crc64::make_tables();
         Ok(Decoder { zstd: Context::new(workspace)?, inflater })
     }
 }

@@ -22,6 +22,7 @@ mod filters;
 pub mod gzip;
 pub mod inflate;
 pub mod lz4;
+pub mod lzma;
 mod shards;
 pub mod stream_place;
 pub mod streams;
@@ -76,7 +77,7 @@ pub fn block_need(record: &ArrayRecord, encoded: &[u8]) -> u64 {
 }
 
 /// Bytes at the end of block scratch that the compressors of a chunk of `record` work in, one after
-/// the other: only those of bz2 do. They follow from the record alone.
+/// the other: those of bz2 and lzma do. They follow from the record alone.
 pub fn workspace_need(record: &ArrayRecord) -> u64 {
     let need = |(place, codec): (usize, &Codec)| match codec {
         Codec::Bz2(level) => {
@@ -84,6 +85,7 @@ pub fn workspace_need(record: &ArrayRecord) -> u64 {
             let bytes = exact.unwrap_or_else(|| record.sizes(place).encoded_max);
             bz2::workspace_bytes(*level, bytes)
         }
+        Codec::Lzma(_) => lzma::WORKSPACE_BYTES as u64,
         _ => 0,
     };
     record.codecs.iter().enumerate().map(need).max().unwrap_or(0)
@@ -185,6 +187,8 @@ mod bz2_tests;
 mod chain_tests;
 #[cfg(test)]
 mod codec_tests;
+#[cfg(test)]
+mod lzma_tests;
 #[cfg(test)]
 mod margin_tests;
 #[cfg(test)]

@@ -108,7 +108,8 @@ pub fn floor_bill(settings: &Settings) -> Bill {
     count(settings, &settings.floor_geometry(target_bytes))
 }
 
-/// The least max_chunk_uncompressed_bytes of an array. Memory that bz2 works in is a part of it.
+/// The least max_chunk_uncompressed_bytes of an array. Memory that bz2 and lzma work in is part of
+/// it.
 pub fn chunk_cap(record: &ArrayRecord) -> u64 {
     let scratch = match workspace_need(record) {
         0 => 0,

@@ -6,7 +6,7 @@
 //! ```text
 //! lz4 blosclz      dictionary coders        unshuffle   blosc's filters
 //! inflate          deflate data
-//! bz2              blocks of bzip2
+//! bz2 lzma         blocks of bzip2, data of LZMA and LZMA2
 //! casts            types into types         convert     one element
 //! filters sums     what numcodecs does to elements, and its checksums
 //! values cf        scales and casts of zarr-extensions, and of the CF conventions
@@ -26,15 +26,18 @@ pub mod cf;
 pub mod convert;
 pub mod crc32;
 pub mod crc32c;
+pub mod crc64;
 mod crc_tables;
 pub mod digest;
 pub mod filters;
 pub mod inflate;
 pub mod lognormal;
 pub mod lz4;
+pub mod lzma;
 mod normal;
 mod repeat;
 pub mod resample;
+pub mod sha256;
 pub mod simd;
 pub mod small;
 pub mod sums;

@@ -3,7 +3,7 @@
 //! In: what metadata says of a codec. Out: one item of a chain. Invariant: the sizes that a codec
 //! makes follow from the size that it is given, but for those that compress.
 
-use super::{ByteOrder, Cast, Cf, Dtype, Packed, Scaling};
+use super::{ByteOrder, Cast, Cf, Dtype, Lzma, Packed, Scaling};
 use crate::base::limits::CODECS_MAX;
 
 macro_rules! codecs {
@@ -16,7 +16,7 @@ macro_rules! codecs {
         /// Every codec that is read, in the order in which texts name them. A new one is a row
         /// here, an arm where `source::zarr` reads its parameters, and one where `decode` undoes
         /// it: nothing compiles before all three exist.
-        pub static CODECS: [CodecRow; 20] = [$(CodecRow {
+        pub static CODECS: [CodecRow; 21] = [$(CodecRow {
             codec: CodecName::$key,
             name: $name,
             number: $number,
@@ -41,6 +41,7 @@ codecs! {
     Zlib("zlib", 4, is_specified, has_checksum) = Codec::Zlib,
     Lz4("lz4", 5, is_specified) = Codec::Lz4,
     Bz2("bz2", 6, is_specified, has_checksum) = Codec::Bz2(_),
+    Lzma("lzma", 7, is_specified) = Codec::Lzma(_),
     Crc32c("crc32c", 0, is_specified, has_checksum)
         = Codec::Crc32c | Codec::Sum(Sum { kind: SumKind::Crc32c, .. }),
     Crc32("crc32", 0, has_checksum) = Codec::Sum(Sum { kind: SumKind::Crc32, .. }),
@@ -95,7 +96,7 @@ impl CodecRow {
 }
 
 /// One codec. The parameters of compressors travel in the encoded bytes themselves, but for what
-/// memory depends on.
+/// memory depends on and for those of LZMA without a container.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Codec {
     /// A 4-byte little-endian CRC-32C after the bytes.
@@ -116,6 +117,8 @@ pub enum Codec {
     Lz4,
     /// One or more bzip2 streams, of blocks of at most so many times 100,000 bytes.
     Bz2(u8),
+    /// LZMA data in a container.
+    Lzma(Lzma),
     /// Another checksum of numcodecs.
     Sum(Sum),
     /// A filter: what it says of the elements stands in the metadata alone.
@@ -313,8 +316,8 @@ mod tests {
         for row in CODECS.iter().filter(|row| row.number != CODEC_NONE) {
             assert!(!core::mem::replace(&mut is_taken[row.number], true), "{}", row.name);
         }
-        // Those without a codec hold 0, and follow the others.
-        assert_eq!(is_taken, [false, true, true, true, true, true, true, false]);
+        // The place of none is that of chunks that nothing compressed.
+        assert_eq!(is_taken, [false, true, true, true, true, true, true, true]);
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod dtype;
 mod fed;
 mod flat;
 pub mod grid;
+mod lzma;
 mod need;
 mod packing;
 mod parts;
@@ -46,6 +47,7 @@ pub use flat::{
     CF_MARK, FIELD_MARK, HOOK_PREFIX, RAW_PREFIX, STRUCT_BYTES_MAX, array_path, field_place,
     flat_path, is_npy, npy_field, split_cf, split_field,
 };
+pub use lzma::{LZMA_CONTEXT_BITS_MAX, Lzma, LzmaChain, LzmaProperties};
 pub use need::{Need, Span};
 pub use packing::Packing;
 pub use parts::{PART_DIGITS_MAX, Part};

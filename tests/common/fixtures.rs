@@ -20,6 +20,7 @@ const PACKS: &[(&str, &[u8])] = &[
     ("codecs", include_bytes!("../data/codecs.tar.zst")),
     ("filters", include_bytes!("../data/filters.tar.zst")),
     ("forms", include_bytes!("../data/forms.tar.zst")),
+    ("lzma", include_bytes!("../data/lzma.tar.zst")),
     ("ngff", include_bytes!("../data/ngff.tar.zst")),
     ("others", include_bytes!("../data/others.tar.zst")),
     ("packed", include_bytes!("../data/packed.tar.zst")),

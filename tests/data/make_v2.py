@@ -342,8 +342,8 @@ def documents(target):
         accepted(f"{writer}_rank_16", writer, "<u2", 1, "<u2", "order F", shape=(2,) * 16,
                  chunks=(1,) * 8 + (2,) * 8, order="F")
     for writer, name in itertools.product(["zarr3", "zarr2", "tensorstore"],
-                                          ["gzip", "zlib", "lz4", "bz2"]):
-        if (writer, name) != ("tensorstore", "lz4"):
+                                          ["gzip", "zlib", "lz4", "bz2", "lzma"]):
+        if writer != "tensorstore" or name not in ["lz4", "lzma"]:
             accepted(f"{writer}_{name}", writer, "<u2", 1, "<u2", f"{name} order C", compressor={"id": name})
     accepted("zarr3_overflow", "zarr3", "<f2", 1e6, "<f2", "order C", fill_value=np.float16(np.inf))
     accepted("tensorstore_bfloat16", "tensorstore", "bfloat16", 0.1, "bfloat16", "order C",
@@ -373,8 +373,8 @@ def documents(target):
                 filters=filters({"id": "base64"}))
         refused(f"refused_{writer}_snappy", writer, ["compressor.cname", 'blosc of "snappy"'],
                 compressor=blosc(1, "snappy"))
-        refused(f"refused_{writer}_lzma", writer, ["compressor.id", 'compressor "lzma"'],
-                compressor={"id": "lzma"})
+        refused(f"refused_{writer}_jenkins", writer, ["compressor.id", 'compressor "jenkins_lookup3"'],
+                compressor={"id": "jenkins_lookup3"})
         for name, typestr, fill in [("bytes", "|S5", b"x"), ("text", "<U3", "a"), ("v17", "|V17", None)]:
             fill = None if writer == "zarr2" else fill
             refused(f"refused_{writer}_{name}", writer, ["dtype at byte", f'"{typestr}'], typestr, fill)

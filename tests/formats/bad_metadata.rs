@@ -172,8 +172,8 @@ fn what_is_not_understood_is_named_before_any_data_is_read() {
     let zstd = "{\"name\":\"zstd\",\"configuration\":{\"level\":3,\"checksum\":false}}";
     let index = "\"index_codecs\":[";
     for (sharded, from, to, says) in [
-        (true, zstd, "{\"name\":\"numcodecs.lzma\",\"configuration\":{\"preset\":5}}", "lzma"),
-        (false, zstd, "{\"name\":\"numcodecs.lzma\",\"configuration\":{\"preset\":5}}", "lzma"),
+        (true, zstd, "{\"name\":\"numcodecs.zfpy\",\"configuration\":{\"mode\":4}}", "zfpy"),
+        (false, zstd, "{\"name\":\"numcodecs.zfpy\",\"configuration\":{\"mode\":4}}", "zfpy"),
         (true, zstd, "{\"name\":\"shiny.example/codec\"}", "shiny.example/codec"),
         (
             false,

@@ -21,6 +21,7 @@ mod forms;
 mod groups;
 mod identity;
 mod levels;
+mod lzma;
 mod metadata_files;
 mod nan;
 mod nested_bad;

@@ -35,7 +35,7 @@ fn forms(store: &Store, info: &ArrayInfo) -> Vec<String> {
     add(turned.is_some_and(|at| codecs[at..].contains("sharding")), "transpose around shards");
     add(info.is_rectilinear == 1, "rectilinear grid");
     add(info.byte_order == 1, "big endian");
-    for codec in ["zstd", "blosc", "gzip", "zlib", "lz4", "bz2"] {
+    for codec in ["zstd", "blosc", "gzip", "zlib", "lz4", "bz2", "lzma"] {
         add(store.codecs.iter().any(|name| name == codec), codec);
     }
     add(store.codecs.iter().any(|name| name == "crc32c"), "crc32c of chunks");

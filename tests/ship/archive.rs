@@ -233,12 +233,12 @@ fn archive_needs_only_libc() {
 /// for by name (3), texts of errors (2), OME-Zarr 0.6 (8), the casts that clamp with the types of
 /// few bits (45), fields of structured elements (17), index lists (11), scales, casts and reshape
 /// of zarr's extensions (18), chunks that are NaN (7), attributes of the CF conventions (22),
-/// shards that are decoded whole (19), and bz2 (12). With a device 1.2 MB were, so that nobody
-/// trades speed or plain code for bytes, before the kernel had that arithmetic and its table of
-/// noise (10) and the host its maps, with their way to a device (8). A bound is still there: a
+/// shards that are decoded whole (19), bz2 (12), and lzma (23). With a device 1.2 MB were, so that
+/// nobody trades speed or plain code for bytes, before the kernel had that arithmetic and its table
+/// of noise (10) and the host its maps, with their way to a device (8). A bound is still there: a
 /// dependency or a table that is added by accident shows in it first.
-const HOST_BYTES_MAX: u64 = 1_503_000;
-const BYTES_MAX: u64 = 1_692_000;
+const HOST_BYTES_MAX: u64 = 1_526_000;
+const BYTES_MAX: u64 = 1_716_000;
 
 fn archive_bytes(folder: &Path) -> u64 {
     std::fs::metadata(folder.join("libwavetrain.a")).unwrap().len()

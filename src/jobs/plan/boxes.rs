@@ -12,7 +12,7 @@ use crate::base::text::{List, Size};
 use crate::fail;
 use crate::intake::queue::QueuedBox;
 use crate::plan::Reach;
-use crate::records::{ArrayRecord, Dtype};
+use crate::records::{ArrayRecord, Codec, Dtype};
 use crate::setup::fields::Field;
 use crate::setup::geometry::chunk_cap_of_scratch;
 use crate::state::needs::workspace_pool_need;
@@ -65,10 +65,12 @@ fn check_workspace(shared: &Shared, record: &ArrayRecord, why: &mut Why) -> Resu
     let (need, pool) = (workspace_pool_need(shared, record), shared.geometry.pool_bytes);
     if need > pool {
         let cap = shared.settings.config.max_chunk_uncompressed_bytes;
+        let is_bz2 = record.codecs.iter().any(|codec| matches!(codec, Codec::Bz2(_)));
+        let name = if is_bz2 { "bz2" } else { "lzma" };
         return Err(fail!(
             why,
             Budget,
-            "bz2 takes {} of common scratch for a chunk of this array, and \
+            "{name} takes {} of common scratch for a chunk of this array, and \
              max_chunk_uncompressed_bytes = {cap} makes {}: raise it to {}, or let \
              config_fit set it",
             Size(need),

@@ -17,6 +17,7 @@ mod filters;
 mod grid;
 mod group;
 mod key;
+mod lzma;
 mod named_codecs;
 mod names;
 mod ngff;

@@ -9,6 +9,7 @@
 //! value that a writer cannot have meant says that this is not the format we think it is.
 
 use super::filters::read_filter;
+use super::lzma::read_lzma;
 use super::node::{Extension, Node};
 use crate::base::status::Status;
 use crate::fail;
@@ -81,6 +82,7 @@ impl<'e, 'r, 'a> Named<'e, 'r, 'a> {
                 let level = level.found().map(|level| level.numeral().integer(1, LEVEL_MAX));
                 Codec::Bz2(level.transpose()?.unwrap_or(LEVEL_MAX) as u8)
             }
+            CodecName::Lzma => Codec::Lzma(read_lzma(extension)?),
             CodecName::Crc32c if is_numcodecs => {
                 self.read_sum("location", SumKind::Crc32c, false)?
             }

@@ -6,7 +6,7 @@ use crate::base::limits::EDGE_RUNS_MAX;
 use crate::base::limits::{CHUNK_BYTES_MAX, SHARD_CHUNKS_MAX};
 use crate::base::status::{Status, Why};
 use crate::records::grid::{AxisGrid, EdgeRun};
-use crate::records::{ByteOrder, Codec, Dtype, IndexLayout, KeyEncoding};
+use crate::records::{ByteOrder, Codec, Dtype, IndexLayout, KeyEncoding, Lzma};
 use serde_json::{Value, json};
 use std::string::{String, ToString};
 use std::{format, vec::Vec};
@@ -413,6 +413,7 @@ fn a_chain_is_bytes_and_then_byte_codecs_in_any_order() {
     let bytes = json!({"name": "bytes", "configuration": {"endian": "little"}});
     let blosc = json!({"name": "blosc", "configuration": {
         "cname": "zstd", "clevel": 9, "shuffle": "bitshuffle", "typesize": 2, "blocksize": 0}});
+    let alone = Codec::Lzma(Lzma::Alone);
     for (codecs, expected) in [
         (json!([bytes, "crc32c"]), &[Codec::Crc32c][..]),
         (json!([bytes, blosc]), &[Codec::BloscZstd]),
@@ -421,6 +422,8 @@ fn a_chain_is_bytes_and_then_byte_codecs_in_any_order() {
         (json!([bytes, "gzip", "crc32c"]), &[Codec::Gzip, Codec::Crc32c]),
         (json!([bytes, {"name": "numcodecs.bz2"}]), &[Codec::Bz2(9)]),
         (json!([bytes, {"name": "bz2", "configuration": {"level": 1}}]), &[Codec::Bz2(1)]),
+        (json!([bytes, {"name": "numcodecs.lzma"}]), &[Codec::Lzma(Lzma::Xz)]),
+        (json!([bytes, {"name": "lzma", "configuration": {"format": 2}}]), &[alone]),
         (json!([bytes, "numcodecs.zlib"]), &[Codec::Zlib]),
         (json!([bytes, "crc32c", "lz4"]), &[Codec::Crc32c, Codec::Lz4]),
         (
@@ -453,7 +456,7 @@ fn chains_that_are_not_read_are_refused_by_name() {
         ),
         (json!(["packbits"]), Status::Unsupported, "\"packbits\""),
         (json!([bytes, "snappy"]), Status::Unsupported, "\"snappy\""),
-        (json!([bytes, {"name": "numcodecs.lzma"}]), Status::Unsupported, "\"numcodecs.lzma\""),
+        (json!([bytes, {"name": "numcodecs.zfpy"}]), Status::Unsupported, "\"numcodecs.zfpy\""),
         (json!([bytes, {"name": "numcodecs.pcodec"}]), Status::Unsupported, "\"numcodecs.pcodec\""),
         (json!(["gzip"]), Status::Decode, "\"gzip\" must stand after"),
         (json!([bytes, "gzip", "numcodecs.lz4"]), Status::Unsupported, "lz4 after another"),
@@ -522,6 +525,9 @@ fn codec_parameters_are_checked() {
         ("numcodecs.gzip", "level", [-1, 9]),
         ("numcodecs.bz2", "level", [1, 9]),
         ("bz2", "level", [1, 9]),
+        ("lzma", "format", [1, 2]),
+        ("lzma", "check", [-1, 15]),
+        ("numcodecs.lzma", "preset", [0, 9]),
         ("numcodecs.zlib", "level", [-1, 9]),
     ] {
         let chain = |level: i64| json!([bytes, {"name": codec, "configuration": {name: level}}]);

@@ -4,7 +4,9 @@ use super::describe::Description;
 use super::*;
 use crate::base::limits::{CHUNK_BYTES_MAX, RANK_MAX};
 use crate::records::grid::AxisGrid;
-use crate::records::{ByteOrder, Codec, DTYPES, Dtype, Filter, KeyEncoding};
+use crate::records::{
+    ByteOrder, Codec, DTYPES, Dtype, Filter, KeyEncoding, Lzma, LzmaChain, LzmaProperties,
+};
 use serde_json::{Value, json};
 use std::string::{String, ToString};
 use std::{format, vec};
@@ -201,7 +203,7 @@ fn no_compressor_is_null_and_other_ids_are_refused_by_name() {
     let record = read(&with("/compressor", Value::Null)).unwrap();
     assert!(record.codecs.is_empty());
     assert_eq!(describe(&record).codecs.as_str(), "order C");
-    for id in ["lzma", "numcodecs.zstd", "numcodecs.shuffle", "zfpy", "Zstd", ""] {
+    for id in ["pcodec", "numcodecs.zstd", "numcodecs.shuffle", "zfpy", "Zstd", ""] {
         let says = format!("compressor \"{id}\" is not read");
         let document = with("/compressor", json!({"id": id, "level": 1}));
         refused(&document, Status::Unsupported, &["compressor.id at byte", &says]);
@@ -228,6 +230,10 @@ fn parameters_of_compressors_are_those_of_numcodecs() {
         json!({"id": "bz2", "level": 1}),
         json!({"id": "bz2", "level": "9"}),
         json!({"id": "bz2"}),
+        json!({"id": "lzma"}),
+        json!({"id": "lzma", "format": 1, "check": -1, "preset": null, "filters": null}),
+        json!({"id": "lzma", "format": "2", "check": "0", "preset": (1u32 << 31) + 9}),
+        json!({"id": "lzma", "filters": [{"id": 3, "dist": 256}, {"id": 33, "preset": 1}]}),
     ] {
         let record = read(&with("/compressor", compressor.clone())).unwrap();
         assert_eq!(compressor["id"], record.codecs[0].name());
@@ -240,6 +246,12 @@ fn parameters_of_compressors_are_those_of_numcodecs() {
         (json!({"id": "gzip", "level": 10}), Status::Decode, "compressor.level"),
         (json!({"id": "bz2", "level": 0}), Status::Decode, "compressor.level"),
         (json!({"id": "bz2", "level": 10}), Status::Decode, "compressor.level"),
+        (json!({"id": "lzma", "format": 0}), Status::Decode, "compressor.format"),
+        (json!({"id": "lzma", "format": 3}), Status::Decode, "format 3 without filters"),
+        (json!({"id": "lzma", "check": 16}), Status::Decode, "compressor.check"),
+        (json!({"id": "lzma", "preset": 10}), Status::Decode, "compressor.preset"),
+        (json!({"id": "lzma", "level": 1}), Status::Unsupported, "member \"level\" = 1"),
+        (json!({"id": "lzma", "filters": 33}), Status::Decode, "compressor.filters"),
         (json!({"id": "lz4", "acceleration": "x"}), Status::Decode, "compressor.acceleration"),
         (json!({"id": "blosc", "cname": "snappy"}), Status::Unsupported, "blosc of \"snappy\""),
         (json!({"id": "blosc", "cname": "zstd", "clevel": 10}), Status::Decode, "clevel"),
@@ -255,9 +267,52 @@ fn parameters_of_compressors_are_those_of_numcodecs() {
 }
 
 #[test]
+fn lists_of_lzma_filters_are_those_of_python() {
+    let lzma1 = 0x4000_0000_0000_0001u64;
+    let properties = LzmaProperties::new(0, 4, 1);
+    for (filters, deltas, dictionary_bytes, properties) in [
+        (json!([{"id": 33}]), [0; 3], 1 << 23, None),
+        (json!([{"id": 33, "preset": 9}]), [0; 3], 1 << 26, None),
+        (json!([{"id": 33, "preset": 2, "dict_size": 5000}]), [0; 3], 5000, None),
+        (json!([{"id": 3}, {"id": 33, "mode": 1, "nice_len": 9}]), [1, 0, 0], 1 << 23, None),
+        (
+            json!([{"id": 3, "dist": 256}, {"id": 3}, {"id": 3, "dist": 2},
+                {"id": lzma1, "lc": 0, "lp": 4, "pb": 1, "mf": 20, "depth": 0, "preset": null}]),
+            [256, 1, 2],
+            1 << 23,
+            properties,
+        ),
+    ] {
+        let document = with("/compressor", json!({"id": "lzma", "format": 3, "filters": filters}));
+        let chain = LzmaChain { deltas, dictionary_bytes, properties };
+        assert_eq!(read(&document).unwrap().codecs[0], Codec::Lzma(Lzma::Raw(chain)));
+    }
+    for (filters, status, says) in [
+        (json!([]), Status::Decode, "up to 3 filters delta and then one of LZMA"),
+        (json!([{"id": 3}]), Status::Decode, "up to 3 filters delta"),
+        (json!([{"id": 33}, {"id": 3}]), Status::Decode, "up to 3 filters delta"),
+        (json!([{"id": 3}, {"id": 3}, {"id": 3}, {"id": 3}, {"id": 33}]), Status::Decode, "up to"),
+        (json!([{"id": 4}, {"id": 33}]), Status::Unsupported, "lzma filter 4 is not read"),
+        (json!([{"id": 3, "dist": 0}, {"id": 33}]), Status::Decode, "dist"),
+        (json!([{"id": 3, "dist": 257}, {"id": 33}]), Status::Decode, "dist"),
+        (json!([{"id": 33, "lc": 4, "lp": 1}]), Status::Decode, "more than 4 in all"),
+        (json!([{"id": 33, "dict_size": -1}]), Status::Decode, "dict_size"),
+        (json!([{"id": 33, "preset": 10}]), Status::Decode, "preset"),
+        (json!([{"id": 33, "level": 1}]), Status::Unsupported, "member \"level\" = 1"),
+        (json!([{"dist": 1}]), Status::Decode, "member \"id\" is missing"),
+        (json!([33]), Status::Decode, "filters[0]"),
+    ] {
+        for format in [1, 2, 3] {
+            let compressor = json!({"id": "lzma", "format": format, "filters": filters});
+            refused(&with("/compressor", compressor), status, &[says]);
+        }
+    }
+}
+
+#[test]
 fn no_filters_are_null_or_an_empty_list_and_others_are_refused_by_name() {
     read(&with("/filters", json!([]))).unwrap();
-    for id in ["vlen-utf8", "categorize", "jenkins_lookup3", "pcodec", "lzma", "numcodecs.delta"] {
+    for id in ["vlen-utf8", "categorize", "jenkins_lookup3", "pcodec", "zfpy", "numcodecs.delta"] {
         let says =
             format!("filter \"{id}\" is not read: write the array again with zstd (read: zstd,");
         let document = with("/filters", json!([{"id": id, "dtype": "<u2"}]));

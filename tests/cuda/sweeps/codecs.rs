@@ -23,7 +23,7 @@ use wavetrain::config::{
 };
 use wavetrain::decode::zstd_blocks::measure;
 use wavetrain::device::ByWorker;
-use wavetrain::records::{Codec, Dtype};
+use wavetrain::records::{Codec, Dtype, Lzma};
 use wavetrain::status::Status;
 
 /// Extents of a chunk.
@@ -33,6 +33,7 @@ const COLUMNS: u64 = 40;
 const ZSTD: &str = r#",{"name":"zstd","configuration":{"level":3,"checksum":false}}"#;
 const GZIP: &str = r#",{"name":"gzip","configuration":{"level":1}}"#;
 const BZ2: &str = r#",{"name":"numcodecs.bz2","configuration":{"level":9}}"#;
+const LZMA: &str = r#",{"name":"numcodecs.lzma","configuration":{"preset":0}}"#;
 const ZLIB: &str = r#",{"name":"numcodecs.zlib","configuration":{"level":1}}"#;
 const LZ4: &str = r#",{"name":"numcodecs.lz4","configuration":{"acceleration":1}}"#;
 const BLOSC: &str = r#",{"name":"blosc","configuration":{"cname":"lz4","clevel":5,
@@ -86,6 +87,14 @@ fn bz2(bytes: &[u8]) -> Vec<u8> {
     let mut writer = bzip2::write::BzEncoder::new(Vec::new(), level);
     writer.write_all(bytes).expect("written");
     writer.finish().expect("a stream")
+}
+
+fn lzma(bytes: &[u8]) -> Vec<u8> {
+    use liblzma::stream::{Action, Check, Stream};
+    let mut stream = Stream::new_easy_encoder(0, Check::Crc64).expect("an encoder");
+    let mut chunk = Vec::with_capacity(bytes.len() + bytes.len() / 64 + 1000);
+    stream.process_vec(bytes, &mut chunk, Action::Finish).expect("a stream");
+    chunk
 }
 
 /// As numcodecs writes it, all of it literals.
@@ -600,7 +609,7 @@ struct Case {
     is_there: bool,
 }
 
-fn cases() -> [Case; 14] {
+fn cases() -> [Case; 15] {
     let case = |codecs, encode, place, is_in_slab, is_left_filtered| Case {
         codecs,
         encode,
@@ -620,6 +629,7 @@ fn cases() -> [Case; 14] {
         case(GZIP, |_, b| gzip(b), Codec::Gzip.number(), true, false),
         case(ZLIB, |_, b| zlib(b), Codec::Zlib.number(), true, false),
         case(BZ2, |_, b| bz2(b), Codec::Bz2(9).number(), true, false),
+        case(LZMA, |_, b| lzma(b), Codec::Lzma(Lzma::Xz).number(), true, false),
         there(case(LZ4, |_, b| lz4(b), Codec::Lz4.number(), true, false)),
         // Too small and too wild for blosc: copied chunks.
         there(case(BLOSC, |_, b| packed(b), Codec::Blosc.number(), true, false)),
