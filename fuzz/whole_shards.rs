@@ -7,10 +7,11 @@
 
 use super::choices::Choices;
 use super::guard::with_bench;
+use std::iter;
 use wavetrain::base::limits::RANK_MAX;
 use wavetrain::decode::{Scratch, block_need, decode_chunk, kept_bytes, target_need};
 use wavetrain::records::{
-    ArrayRecord, ByteOrder, Codec, Dtype, Filter, IN_ORDER, IndexLayout, MISSING, Span,
+    ArrayRecord, ByteOrder, Codec, Dtype, Filter, IN_ORDER, IndexLayout, Lzma, MISSING, Span,
 };
 use wavetrain::status::{Status, Why};
 
@@ -74,7 +75,10 @@ fn chosen_record(choices: &mut Choices<'_>) -> ArrayRecord {
     record.axis_order[0] = order(axes, choices);
     record.chunk_shape = extents;
     record.pack_chunk();
-    let outer = [None, Some(Codec::Zstd), Some(Codec::Gzip), Some(Codec::Blosc), Some(Codec::Lz4)];
+    let compressors = [Codec::Zstd, Codec::Gzip, Codec::Blosc, Codec::Lz4, Codec::Bz2(1)];
+    let lzma = [Codec::Lzma(Lzma::Xz), Codec::Lzma(Lzma::Alone)];
+    let outer: Vec<Option<Codec>> =
+        iter::once(None).chain(compressors.into_iter().chain(lzma).map(Some)).collect();
     for place in 0..=shards {
         // A chain has six codecs at most.
         if record.codecs.len() + (shards - place) < 5 {
