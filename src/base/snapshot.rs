@@ -224,7 +224,7 @@ impl<'a> SnapshotWriter<'a> {
     fn push(&mut self, bytes: &[u8]) -> Result<(), Full> {
         let limit = (self.used + bytes.len()).next_multiple_of(WORD);
         let room = self.target.get_mut(self.used..limit).ok_or(Full)?;
-        let (start, rest) = room.split_at_mut(bytes.len());
+        let (start, rest) = room.split_at_mut_checked(bytes.len()).ok_or(Full)?;
         start.copy_from_slice(bytes);
         rest.fill(0);
         self.used = limit;

@@ -426,7 +426,7 @@ fn layout(
         geometry: *geometry,
         process_id: (os.process_id)(),
         token: values.handle.token,
-        store: stores.0,
+        store: *stores.0,
         metadata: stores.1,
         folder,
         asked: Asked(settings.config.source),
@@ -494,7 +494,7 @@ type Common = (
     &'static Mutex<State>,
     &'static StatsCells,
     &'static Folder,
-    (Store, &'static Store),
+    (&'static Store, &'static Store),
     Profiler,
     &'static Settings,
 );
@@ -520,22 +520,24 @@ fn carve_common(
 }
 
 /// The files, for reads of chunks and for metadata.
+#[inline(never)] // as said of `layout`
 fn carve_stores(
     carver: &mut Carver,
     os: &'static Os,
     settings: &Settings,
     stats: Option<&'static StatsCells>,
-) -> Option<(Store, &'static Store)> {
+) -> Option<(&'static Store, &'static Store)> {
     let config = &settings.config;
-    let store = Store::new(os, config.files, config.store);
+    let store = place_some(carver, || Some(Store::new(os, config.files, config.store)));
     // They were read and checked before.
     let (known, count) = config.metadata.read(&mut Why::new()).unwrap_or((&[], 0));
     let snapshot = Snapshot::carve(carver, known, count);
-    let make = || stats.map(|stats| Metadata::new(&store, os, stats, config.metadata_latency));
-    let metadata = place_some(carver, make);
-    let metadata =
-        place_some(carver, || metadata.map(|metadata| store.for_metadata(metadata).with(snapshot)));
-    metadata.map(|metadata| (store, metadata))
+    let latency = config.metadata_latency;
+    let make = |(stats, store)| Metadata::new(store, os, stats, latency);
+    let metadata = place_some(carver, || stats.zip(store).map(make));
+    let make = |(metadata, store): (_, &Store)| store.for_metadata(metadata).with(snapshot);
+    let metadata = place_some(carver, || metadata.zip(store).map(make));
+    store.zip(metadata)
 }
 
 /// The state that the lock guards, and the figures.

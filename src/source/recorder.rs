@@ -159,7 +159,8 @@ fn read_index(file: File<'_>, shard: &Shard, buffer: &mut [u8]) -> Result<(), Fa
     // A part for this index, and one for those of the shards in it.
     let is_last = shard.level() + 1 == record.shard_levels;
     let own = if is_last { buffer.len() } else { buffer.len() / 2 };
-    let (buffer, rest) = buffer.split_at_mut(own - own % INDEX_ENTRY_BYTES);
+    let parts = buffer.split_at_mut_checked(own - own % INDEX_ENTRY_BYTES);
+    let Some((buffer, rest)) = parts else { return Ok(()) };
     let mut at = 0;
     // Ends: each turn reads a byte at least.
     while at < place.total_bytes && !buffer.is_empty() {

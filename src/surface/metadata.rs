@@ -23,15 +23,6 @@ use crate::source::recorder::{Recorder, read_indexes};
 use crate::source::zarr::normalize_uri;
 use crate::surface::info::{ScratchParts, read_in, split_scratch};
 
-/// An array that was looked up: its uri, and what its document says.
-struct Known<'s> {
-    uri: Uri,
-    record: ArrayRecord,
-    /// A place for indexes, and the runs that the record counts from.
-    buffer: &'s mut [u8],
-    edges: &'s [EdgeRun],
-}
-
 /// Looks up a part of the metadata of an array: its documents if `part.first_shard` is 0, and the
 /// indexes of `part.shard_count` shards. Records go to `target`.
 pub fn look_up(
@@ -66,12 +57,27 @@ fn look_up_into(
     // Those of the first part were noted before.
     let notes_documents = part.first_shard == 0;
     let access: &dyn Access = if notes_documents { recorder } else { recorder.store() };
-    let known = find(config, uri, access, split_scratch(scratch, why)?, why)?;
-    let record = &known.record;
+    let (buffer, edges, alias) = split_scratch(scratch, why)?;
+    let (mut normal, mut record) = (Uri::new(), ArrayRecord::EMPTY);
+    let parts = (&mut *buffer, &mut *edges, alias);
+    find(config, uri, access, (&mut normal, &mut record), parts, why)?;
     if record.shard_levels == 0 {
         return Ok(());
     }
-    part.shards = product(&record.file_counts()[..record.axes()]).unwrap_or(u64::MAX);
+    part.shards = product(&record.file_counts()).unwrap_or(u64::MAX);
+    let edges = edges.get(..record.runs_used() as usize).unwrap_or(&[]);
+    read_shards(recorder, (normal.as_str(), &record, edges), part, buffer, why)
+}
+
+/// Reads the indexes of the shards of a part.
+#[inline(never)] // its path and record are not to stand on the stack of all that precedes
+fn read_shards(
+    recorder: &Recorder<'_>,
+    (uri, record, edges): (&str, &ArrayRecord, &[EdgeRun]),
+    part: &MetadataPart,
+    buffer: &mut [u8],
+    why: &mut Why,
+) -> Result<(), Status> {
     let limit = part.first_shard.saturating_add(part.shard_count).min(part.shards);
     let (mut path, mut own) = (Path::new(), None);
     for shard in part.first_shard..limit {
@@ -79,38 +85,33 @@ fn look_up_into(
             break;
         }
         path.clear();
-        let of_file = record.of_file_in(known.edges, shard, &mut own);
-        write_file_path(known.uri.as_str(), of_file, shard, &mut path);
-        read_indexes(recorder, of_file, &path, known.buffer, why)?;
+        let of_file = record.of_file_in(edges, shard, &mut own);
+        write_file_path(uri, of_file, shard, &mut path);
+        read_indexes(recorder, of_file, &path, buffer, why)?;
     }
     Ok(())
 }
 
 /// Reads the documents of an array, in each way in which a field of the config reads it.
-#[inline(never)] // uris are not to stand on the stack of all that follows
-fn find<'s>(
+fn find(
     config: &Config,
     uri: &str,
     access: &dyn Access,
-    (buffer, edges, alias): ScratchParts<'s>,
+    (normal, record): (&mut Uri, &mut ArrayRecord),
+    (buffer, edges, alias): ScratchParts<'_>,
     why: &mut Why,
-) -> Result<Known<'s>, Status> {
+) -> Result<(), Status> {
     let asked = Asked(config.source);
     let (is_stored, is_cf) = ways_to_read(config, why)?;
-    let (mut normal, mut record) = (Uri::new(), ArrayRecord::EMPTY);
     for is_marked in [true, false] {
         if !(if is_marked { is_cf } else { is_stored }) {
             continue;
         }
-        normalize_uri(uri, &mut normal, why)?;
-        let store = access.store();
-        store.refuse_scheme(normal.as_str(), why)?;
-        if store.row.has_paths && !normal.as_str().starts_with(HOOK_PREFIX) {
-            Folder::current(&SYSTEM).fix(&mut normal, RAW_PREFIX, why)?;
-        }
-        let marked = if is_marked { mark(&mut normal, "", why) } else { Ok(()) };
+        normalize_uri(uri, normal, why)?;
+        make_absolute(access, normal, why)?;
+        let marked = if is_marked { mark(normal, "", why) } else { Ok(()) };
         let parts = (&mut *buffer, &mut *edges, &mut *alias);
-        let target = (&mut normal, &mut record);
+        let target = (&mut *normal, &mut *record);
         let found = marked.and_then(|()| read_in(target, (access, &asked), parts, false, why));
         match found {
             Ok(_) => {}
@@ -119,7 +120,16 @@ fn find<'s>(
             Err(status) => return Err(status),
         }
     }
-    let used = record.runs_used() as usize;
-    let edges: &[EdgeRun] = edges.get(..used).unwrap_or(&[]);
-    Ok(Known { uri: normal, record, buffer, edges })
+    Ok(())
+}
+
+/// A loader asks for files by absolute paths.
+#[inline(never)] // the folder is not to stand on the stack of all that follows
+fn make_absolute(access: &dyn Access, uri: &mut Uri, why: &mut Why) -> Result<(), Status> {
+    let store = access.store();
+    store.refuse_scheme(uri.as_str(), why)?;
+    if !store.row.has_paths || uri.as_str().starts_with(HOOK_PREFIX) {
+        return Ok(());
+    }
+    Folder::current(&SYSTEM).fix(uri, RAW_PREFIX, why)
 }

@@ -285,6 +285,36 @@ static void check_array_info(void) {
     CHECK(is_untouched(&array, sizeof array));
 }
 
+static void check_metadata(void) {
+    static unsigned char out[1 << 16];
+    const wavetrain_config config = small_config();
+    wavetrain_metadata_part part = { .struct_size = sizeof part, .shard_count = 1 };
+    part.out = out;
+    part.out_bytes = sizeof out;
+    CHECK_STATUS(wavetrain_metadata(uri, &config, scratch, sizeof scratch, &part, NULL),
+                 WAVETRAIN_OK);
+    CHECK(part.written > 0 && part.written <= sizeof out);
+    CHECK_STATUS(wavetrain_metadata(NULL, &config, scratch, sizeof scratch, &part, NULL),
+                 WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_metadata(uri, NULL, scratch, sizeof scratch, &part, NULL),
+                 WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_metadata(uri, &config, NULL, sizeof scratch, &part, NULL),
+                 WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_metadata(uri, &config, scratch, sizeof scratch - 1, &part, NULL),
+                 WAVETRAIN_INVALID);
+    CHECK_STATUS(wavetrain_metadata(uri, &config, scratch, sizeof scratch, NULL, NULL),
+                 WAVETRAIN_INVALID);
+    part.out_bytes = 8;
+    CHECK_STATUS(wavetrain_metadata(uri, &config, scratch, sizeof scratch, &part, NULL),
+                 WAVETRAIN_BUDGET);
+    part.out = NULL;
+    CHECK_STATUS(wavetrain_metadata(uri, &config, scratch, sizeof scratch, &part, NULL),
+                 WAVETRAIN_INVALID);
+    part.struct_size = 1;
+    CHECK_STATUS(wavetrain_metadata(uri, &config, scratch, sizeof scratch, &part, NULL),
+                 WAVETRAIN_INVALID);
+}
+
 static void check_config_fit(void) {
     wavetrain_config config = small_config(), before;
     const char *uris[] = { uri, "/nonexistent/x" }, *null_uri[] = { NULL };
@@ -916,6 +946,7 @@ int main(int argc, char **argv) {
     check_names();
     check_config();
     check_array_info();
+    check_metadata();
     check_config_fit();
     check_struct_sizes();
     check_handles();

@@ -111,6 +111,14 @@ static void array_info_of_before(void) {
     view.struct_size = whole;
 }
 
+static void metadata(void) {
+    static unsigned char out[1 << 20];
+    wavetrain_metadata_part part = { .struct_size = sizeof part, .shard_count = 64 };
+    part.out = out;
+    part.out_bytes = sizeof out;
+    status = wavetrain_metadata(uri, &config, scratch, sizeof scratch, &part, &error);
+}
+
 static void open_call(void) {
     CHECK_OK(wavetrain_open(&config, &loader, &error), error);
 }
@@ -260,7 +268,9 @@ static void measure_documents(const char *folder) {
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         uri = path;
         const size_t now = bytes_of(array_info), before = bytes_of(array_info_of_before);
+        const size_t looked_up = bytes_of(metadata);
         most = now > most ? now : most;
+        most = looked_up > most ? looked_up : most;
         most = before > most ? before : most;
         count++;
     }
@@ -322,6 +332,8 @@ int main(int argc, char **argv) {
     config.chunk_cache_bytes = 1 << 20;
     measure_life();
     measure("array_info", array_info);
+    CHECK_STATUS(status, WAVETRAIN_OK);
+    measure("metadata", metadata);
     CHECK_STATUS(status, WAVETRAIN_OK);
     if (argc == 3)
         measure_documents(argv[2]);

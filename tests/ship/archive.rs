@@ -237,8 +237,8 @@ fn archive_needs_only_libc() {
 /// nobody trades speed or plain code for bytes, before the kernel had that arithmetic and its table
 /// of noise (10) and the host its maps, with their way to a device (8). A bound is still there: a
 /// dependency or a table that is added by accident shows in it first.
-const HOST_BYTES_MAX: u64 = 1_526_000;
-const BYTES_MAX: u64 = 1_716_000;
+const HOST_BYTES_MAX: u64 = 1_542_000;
+const BYTES_MAX: u64 = 1_732_000;
 
 fn archive_bytes(folder: &Path) -> u64 {
     std::fs::metadata(folder.join("libwavetrain.a")).unwrap().len()

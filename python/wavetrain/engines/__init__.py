@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from wavetrain import launchers
 from wavetrain._border import short
 from wavetrain._dataloader import DataLoader
+from wavetrain._shares import Share, shares
 from wavetrain.engines._metrics import Metrics, metrics
-from wavetrain.engines._shares import Share, shares
 from wavetrain.engines._sinks import text_of
 from wavetrain.epoch import Epoch
 
