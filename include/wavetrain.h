@@ -2034,8 +2034,8 @@ wavetrain_status wavetrain_node_info(const char *uri, const wavetrain_config *co
  * the array by the path that it has here. part: your struct, with what is looked up, and room
  * for it. A call with first_shard = 0 sets shards; others go on from its shard_count.
  * Parts follow each other in config.metadata in any order, as do those of several arrays. An index
- * that is broken is left out, and is an error where it is needed. scratch as in config_fit. error:
- * NULL or your struct.
+ * that is broken is left out, and is an error where it is needed. Sizes alone are compared if a
+ * hook has no read_version. scratch as in config_fit. error: NULL or your struct.
  * OK; BUDGET: out_bytes is too little, nothing is written to *part; NOT_FOUND, IO, DECODE,
  * UNSUPPORTED, INVALID: as for a sample of the array. Waits for storage, and for up to 2 s after a
  * file was written. */

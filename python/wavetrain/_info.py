@@ -81,6 +81,7 @@ class ArrayInfo:
     packing: Packing = Packing(0)
     fill: bytes = b""  # one element of missing chunks, in the byte order of this machine
     file_ends: tuple[int, ...] = ()  # of numbered .npy files: where each ends along axis 0
+    is_rectilinear: bool = False  # files have different extents: file_shape is the largest
 
 
 @told({**READ, "store": "give files"})
@@ -90,9 +91,11 @@ def array_info(uri: Any, *, files: Any = None) -> ArrayInfo:
     return described(path, files_for(files, [path]))
 
 
-def described(path: str, files: Any, metadata: bytes | None = None) -> ArrayInfo:
-    """The same for a loader, whose metadata was looked up."""
-    scratch = ctypes.create_string_buffer(_native.SCRATCH_BYTES)
+def described(
+    path: str, files: Any, metadata: bytes | None = None, size: int = _native.SCRATCH_BYTES
+) -> ArrayInfo:
+    """The same for a loader, whose metadata was looked up. size: of the library's scratch."""
+    scratch = ctypes.create_string_buffer(size)
     view = _native.ArrayView(struct_size=ctypes.sizeof(_native.ArrayView))
     hook = None if files is None else hook_of(files, 1)
     native = _native.Config()
@@ -113,6 +116,10 @@ def described(path: str, files: Any, metadata: bytes | None = None) -> ArrayInfo
     finally:
         if hook is not None:
             hook.close()
+    needed = 16 * view.file_counts[0]  # for the ends of files
+    is_short = needed > size // 2 and view.is_rectilinear and not view.file_ends
+    if is_short and size == _native.SCRATCH_BYTES:
+        return described(path, files, metadata, size + needed)
     rank = view.rank
     count = view.entry_count
     listed = (_native.GroupEntry * count).from_address(view.entries or 0) if count else ()
@@ -136,6 +143,7 @@ def described(path: str, files: Any, metadata: bytes | None = None) -> ArrayInfo
         packing=Packing(view.packing),
         fill=bytes(view.fill[: view.dtype_bytes]),
         file_ends=tuple(ends),
+        is_rectilinear=bool(view.is_rectilinear),
     )
 
 

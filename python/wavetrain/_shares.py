@@ -29,7 +29,7 @@ class Share(NamedTuple):
 
     samples: range
     bytes: int  # of their elements in the store, decoded
-    files: int  # that they lie in: of a data set, arrays
+    files: int | None  # that they lie in: of a data set, arrays; None: their ends are not known
     plan: str  # the same for all shares of a plan, and another one for another plan
 
 
@@ -52,10 +52,15 @@ def shares(work: Any, n: int, *, unit: str = "samples", files: Any = None) -> li
     is_array = isinstance(work, (str, os.PathLike)) or is_stored(work)
     whole, ends, names = rows_of(work, files) if is_array else samples_of(work, files)
     count = len(whole) - 1
+    if ends is None and unit == "files":
+        raise ValueError(
+            f"unit='files': the files of {names[0]} have different extents: give samples or bytes"
+        )
     if unit == "samples":
         bounds = [count * part // n for part in range(n + 1)]
     else:
-        bounds = weighed(whole, [0, *ends] if unit == "files" else range(count + 1), n)
+        places = [0, *(ends or [])] if unit == "files" else range(count + 1)
+        bounds = weighed(whole, places, n)
     plan = hashlib.blake2b(repr((unit, bounds, names)).encode(), digest_size=8).hexdigest()
     return [
         Share(range(begin, end), whole[end] - whole[begin], touched(ends, begin, end), plan)
@@ -75,10 +80,10 @@ def weighed(whole: Sequence[int], places: Sequence[int], n: int) -> list[int]:
     return [*bounds, len(whole) - 1]
 
 
-def touched(ends: Sequence[int], begin: int, end: int) -> int:
+def touched(ends: Sequence[int] | None, begin: int, end: int) -> int | None:
     """The number of files that some samples lie in."""
-    if begin == end:
-        return 0
+    if begin == end or ends is None:
+        return None if ends is None else 0
     return bisect.bisect_left(ends, end) - bisect.bisect_right(ends, begin) + 1
 
 
@@ -96,17 +101,17 @@ def element_bytes(info: ArrayInfo) -> int:
     return len(info.fill)
 
 
-def rows_of(uri: Any, files: Any) -> tuple[Sequence[int], list[int], list[Any]]:
+def rows_of(uri: Any, files: Any) -> tuple[Sequence[int], list[int] | None, list[Any]]:
     """The bytes before each row of an array and before its end, and where its files end."""
     info = described(uri, files)
     if not info.shape:
         raise ValueError(f"shares: {info.uri} has no axis whose rows could be shared")
     rows, row_bytes = info.shape[0], math.prod(info.shape[1:]) * element_bytes(info)
     ends = [end for end in dict.fromkeys(info.file_ends) if end]  # of files that have rows
-    if not ends:
+    if not ends and not info.is_rectilinear:
         ends = [*range(info.file_shape[0], rows, info.file_shape[0]), rows]
     whole = range(0, rows * row_bytes + 1, row_bytes) if row_bytes else [0] * (rows + 1)
-    return whole, ends, [info.uri, info.shape, str(info.dtype)]
+    return whole, ends or None, [info.uri, info.shape, str(info.dtype)]
 
 
 def samples_of(dataset: Any, files: Any) -> tuple[Sequence[int], list[int], list[Any]]:

@@ -645,8 +645,8 @@ c_structs! {
         packing: u32,
         /// 0.
         reserved2: u32,
-        /// Of an array in numbered .npy files: where each ends along axis 0, `file_counts[0]` of
-        /// them, in the caller's scratch block; NULL where that has too little room.
+        /// The ends of numbered .npy files along axis 0, `file_counts[0]` of them, in the caller's
+        /// scratch block; NULL if that has too little room, and of other arrays.
         file_ends: *const u64,
     }
 
@@ -827,7 +827,7 @@ c_structs! {
         first_shard: u64,
         /// Most shards of which it is.
         shard_count: u64,
-        /// Where records go.
+        /// The place for records.
         out: *mut c_void,
         /// Bytes that there are.
         out_bytes: usize,

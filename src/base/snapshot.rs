@@ -262,7 +262,7 @@ impl<'a> SnapshotWriter<'a> {
     pub fn part(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Full> {
         let before = self.used;
         if let Some((at, length)) = self.end_of_part(offset) {
-            // What the last part was filled up with is written over.
+            // The zeros that filled up the last part are written over.
             self.used = at + PART_HEAD_BYTES + length;
             let joined = (length + bytes.len()) as u64;
             self.push(bytes).inspect_err(|_| self.used = before)?;

@@ -25,7 +25,7 @@ enum Decode {
 /// A compressor that is undone in a workspace.
 #[derive(Clone, Copy)]
 enum Workspaced {
-    /// Of blocks of up to a level.
+    /// Its blocks are of up to a level.
     Bz2(u8),
     /// In a container.
     Lzma(Lzma),

@@ -421,7 +421,7 @@ impl<'a> Streams<'a> {
     }
 }
 
-/// What the header of a block says.
+/// The header of a block.
 struct BlockHeader {
     encoded: Option<u64>,
     decoded: Option<u64>,

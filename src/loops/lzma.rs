@@ -198,7 +198,7 @@ impl<'s> Coder<'s> {
         self.code = less.wrapping_add(bound & mask);
         self.range = self.range.wrapping_sub(bound);
         self.range = self.range.wrapping_add(bound.wrapping_sub(self.range) & mask);
-        // Of a zero: up to the top, rounded down.
+        // A zero moves it up to the top, rounded down.
         let short = (1 << MOVE_BITS) - 1 - (1 << MODEL_BITS);
         let step = value.wrapping_add(mask as i32 & short) >> MOVE_BITS;
         *probability = (value.wrapping_sub(step) as u16).to_le_bytes();

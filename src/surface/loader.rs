@@ -523,7 +523,7 @@ pub unsafe fn config_fit_trusting(
     Ok(())
 }
 
-/// What [`metadata`] wrote.
+/// The result of [`metadata`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Metadata {
     /// Bytes of the target.

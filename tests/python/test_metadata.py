@@ -37,7 +37,7 @@ class Folder:
 
 
 def reads_of(uri, whole, box, found, **changes):
-    """What a box holds, and how many documents and indexes were read for it."""
+    """The number of documents and indexes that were read for a box, whose elements are right."""
     changes = {"samples_per_batch": 1, "sample_shape": whole[box].shape, **changes}
     given = config(max_npy_files=4, metadata=found, **changes)
     with wavetrain.Pipeline(given) as pipeline:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import random
 
@@ -10,6 +11,7 @@ import pytest
 from cubes import Cube, box, run_program, write_cube
 
 import wavetrain
+from wavetrain import _shares
 from wavetrain.engines import Share, shares
 
 UNITS = ("samples", "bytes", "files")
@@ -136,3 +138,12 @@ def test_nothing_to_share_and_arguments_that_are_refused(tmp_path):
         shares([], 0)
     with pytest.raises(wavetrain.NotFound):
         shares(tmp_path / "nothing", 2)
+
+
+def test_files_of_different_extents_whose_ends_are_not_known_are_not_guessed(tmp_path, monkeypatch):
+    write_cube(tmp_path / "a")
+    info = dataclasses.replace(wavetrain.array_info(tmp_path / "a"), is_rectilinear=True)
+    monkeypatch.setattr(_shares, "array_info", lambda uri, files: info)
+    assert [share.files for share in shares(tmp_path / "a", 2)] == [None, None]
+    with pytest.raises(ValueError, match="different extents: give samples or bytes"):
+        shares(tmp_path / "a", 2, unit="files")

@@ -2,7 +2,7 @@
 //!
 //! In: the row of a store. Out: a row whose reads are counted, and each of whose requests begins
 //! late by the sleep that a model of latency draws, if there is one. The store that reads chunks
-//! keeps its own row, and has no part of this. What a snapshot has is no request, nor counted.
+//! keeps its own row, and has no part of this. A part that a snapshot has is not requested.
 //!
 //! Invariant: request number n sleeps for the same time in each run of the same seed, whichever
 //! thread makes it, so the sum over a number of requests is the same, too.
