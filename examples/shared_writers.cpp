@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -101,7 +102,11 @@ struct writers {
             return WAVETRAIN_END;
         std::uint64_t written;
         const int sock = socks[number % writer_count];
-        if (recv(sock, &written, sizeof written, 0) != sizeof written || written != number)
+        ssize_t got;
+        do /* a writer that dies with unread requests resets; what it sent before can still be had */
+            got = recv(sock, &written, sizeof written, 0);
+        while (got < 0 && (errno == ECONNRESET || errno == EINTR));
+        if (got != sizeof written || written != number)
             return out.fail(WAVETRAIN_IO, "the writer of this sample has died");
         const unsigned char *slot = slots + number % slot_count * sample_bytes;
         out.array("image", slot, { edge, edge }).value("label", number);

@@ -7,12 +7,13 @@
 
 use super::choices::Choices;
 use super::map_model::MapModel;
+use super::memory_store::Array;
 use super::oracle::{Image, Pad, cast, has_cast};
 use std::sync::Arc;
 use wavetrain::abi::{BOX_MEMORY, BOX_VALUE, Blank, FieldSpec, IndexList, SampleBox, Tensor};
 use wavetrain::assemble::value_element;
 use wavetrain::base::limits::RANK_MAX;
-use wavetrain::config::Config;
+use wavetrain::config::{BACKEND_CUDA, Config};
 use wavetrain::records::Dtype;
 
 /// Elements of a field, of a tensor: the oracle asks each.
@@ -66,6 +67,8 @@ pub struct FieldModel {
     pub pads_value: bool,
     /// Whether a box may be a part of it.
     pub takes_parts: bool,
+    /// Whether arrays are decoded by the CF conventions.
+    pub is_cf: bool,
 }
 
 impl FieldModel {
@@ -79,7 +82,7 @@ impl FieldModel {
             shape.push(extent);
         }
         let (_, dtype) = choices.one_of(&TYPES);
-        FieldModel {
+        let mut field = FieldModel {
             name: format!("field {number}"),
             shape,
             dtype,
@@ -88,7 +91,11 @@ impl FieldModel {
             pad_value: choices.one_of(&[3.0, 0.0, 77.0]),
             pads_value: choices.below(2) == 1,
             takes_parts: true,
-        }
+            is_cf: false,
+        };
+        // Not a choice of its own, so that inputs of before stay what they are.
+        field.is_cf = field.pad_value == 77.0;
+        field
     }
 
     /// The one of a config without a table that was opened.
@@ -103,6 +110,7 @@ impl FieldModel {
             pad_value: config.pad_value,
             pads_value: config.pad_value_set == 1,
             takes_parts: config.max_boxes_per_sample > 0 || config.max_indices_per_sample > 0,
+            is_cf: false,
         }
     }
 
@@ -116,7 +124,25 @@ impl FieldModel {
         spec.pad_mode = pads.iter().position(|pad| *pad == self.pad).unwrap() as u32;
         spec.pad_value_set = u32::from(self.pads_value);
         spec.pad_value = self.pad_value;
+        spec.cf = u32::from(self.is_cf);
         spec
+    }
+
+    /// Bytes of a chunk of an array that boxes to it read.
+    pub fn chunk_bytes(&self, array: &Array, config: &Config) -> u64 {
+        // Others are decoded when they are cast.
+        let is_whole = config.backend == BACKEND_CUDA || config.augment > 0;
+        match self.view(array) {
+            Some(view) if self.is_cf && is_whole && view.dtype != array.image.dtype => {
+                8 * array.chunk_elements
+            }
+            _ => array.chunk_bytes,
+        }
+    }
+
+    /// What a box to it sees of an array; None: push refuses the box.
+    pub fn view<'a>(&self, array: &'a Array) -> Option<&'a Image> {
+        if self.is_cf { array.numbers.as_ref() } else { Some(&array.image) }
     }
 
     pub fn elements(&self) -> usize {
@@ -313,6 +339,15 @@ impl BoxModel {
             made.spoil(choices);
         }
         made
+    }
+
+    /// Has it see of its array what its field sees.
+    pub fn look_at(&mut self, array: &Array, fields: &[FieldModel]) {
+        match fields.get(self.field as usize).map(|field| field.view(array)) {
+            Some(Some(image)) => self.image = image.clone(),
+            Some(None) => self.is_hostile = true,
+            None => {}
+        }
     }
 
     /// Makes lists of some of its axes, in any order, neighbours and repeats among them; mostly

@@ -28,7 +28,7 @@ pub const TYPES: [Dtype; 13] = {
 
 /// The array of a column, its uri with a NUL, and by row where the box begins, by axis its step.
 pub struct Stored {
-    array: &'static Array,
+    image: &'static Image,
     uri: Vec<u8>,
     begins: Vec<Vec<i64>>,
     step: Vec<i64>,
@@ -57,10 +57,11 @@ impl ColumnModel {
         count: usize,
     ) -> ColumnModel {
         let array = stored_array(choices, field);
-        let dtype = array.map_or_else(|| choices.one_of(&TYPES), |array| array.image.dtype);
+        let image = array.and_then(|array| field.view(array));
+        let dtype = image.map_or_else(|| choices.one_of(&TYPES), |image| image.dtype);
         let (mut shape, mut bytes) = (Vec::new(), u64::from(dtype.bytes()));
         for (axis, extent) in field.shape.iter().enumerate() {
-            let most = array.map_or(64 / bytes, |array| array.image.shape[axis]);
+            let most = image.map_or(64 / bytes, |image| image.shape[axis]);
             let length = 1 + choices.below(*extent).min(most - 1);
             bytes *= if array.is_none() { length } else { 1 };
             shape.push(length);
@@ -110,7 +111,7 @@ impl ColumnModel {
 
     /// Gives it a map for each row, or one.
     fn choose_maps(&mut self, choices: &mut Choices<'_>, field: &FieldModel, count: usize) {
-        let extents = self.stored.as_ref().map_or(&self.shape, |stored| &stored.array.image.shape);
+        let extents = self.stored.as_ref().map_or(&self.shape, |stored| &stored.image.shape);
         let Some(first) = MapModel::choose(choices, (extents, field)) else { return };
         let is_one = choices.below(2) == 1;
         let others = (1..if is_one { 1 } else { count })
@@ -201,7 +202,7 @@ impl ColumnModel {
             let reach = self.shape.iter().zip(&stored.step);
             let reach = reach.map(|(places, step)| (*places as i64 - 1) * step.abs() + 1);
             let end = begin.iter().zip(reach).map(|(begin, reach)| begin + reach).collect();
-            let (field, image) = (self.raw.field, stored.array.image.clone());
+            let (field, image) = (self.raw.field, stored.image.clone());
             let (step, axes) = (stored.step.clone(), vec![0; begin.len()]);
             let (fed, map, lists) = (None, self.map(row), Lists::default());
             let is_hostile = false;
@@ -260,7 +261,8 @@ impl Stored {
         (field, shape): (&FieldModel, &[u64]),
         count: usize,
     ) -> Stored {
-        let extents = || array.image.shape.iter().map(|extent| *extent as i64);
+        let image = field.view(array).expect("arrays of zarr");
+        let extents = || image.shape.iter().map(|extent| *extent as i64);
         let step = shape.iter().zip(extents()).map(|(places, extent)| {
             let step = choices.one_of(&[1, 1, 2, 3]);
             let step = if (*places as i64 - 1) * step < extent { step } else { 1 };
@@ -279,7 +281,7 @@ impl Stored {
             begin.collect()
         };
         let begins = (0..count).map(|_| begin(choices)).collect();
-        Stored { array, uri: [array.uri.as_bytes(), &[0]].concat(), begins, step }
+        Stored { image, uri: [array.uri.as_bytes(), &[0]].concat(), begins, step }
     }
 }
 

@@ -21,11 +21,14 @@ pub struct Array {
     /// Numbered files that it lies in.
     pub parts: u32,
     pub image: Image,
+    /// The numbers that its elements stand for by the CF conventions, if it may have attributes.
+    pub numbers: Option<Image>,
     /// Chunks that are not there read as the fill value.
     pub has_missing: bool,
     /// Every chunk has a checksum, so that damage in it is an error or harmless.
     pub is_checked: bool,
     pub chunk_bytes: u64,
+    pub chunk_elements: u64,
 }
 
 /// All arrays and files.
@@ -345,9 +348,11 @@ pub fn write(spec: &Spec, files: &mut BTreeMap<String, Vec<u8>>) -> Array {
         place: Place::Memory,
         parts: 0,
         image: image(spec),
+        numbers: Some(numbers(spec)),
         has_missing: spec.missing > 0,
         is_checked: !is_sharded && (spec.has_zstd || spec.has_crc),
         chunk_bytes: if is_cut { 1 } else { elements * u64::from(spec.dtype.bytes()) },
+        chunk_elements: elements,
     }
 }
 
@@ -360,6 +365,42 @@ pub fn image(spec: &Spec) -> Image {
     });
     let pixels: Vec<u8> = pixels.collect();
     Image::new(spec.dtype, spec.shape.to_vec(), Arc::new(pixels), fill)
+}
+
+/// The value that is missing, scale_factor and add_offset.
+fn packing(spec: &Spec) -> (Option<u64>, Option<f64>, Option<f64>) {
+    match spec.dtype {
+        Dtype::U16 => (Some(FILL), Some(0.3), Some(-7.0)),
+        Dtype::U8 => (Some(u64::from(FILL as u8)), None, None),
+        Dtype::I32 => (None, Some(-1e-3), None),
+        Dtype::F32 => (None, None, Some(0.1)),
+        _ => (None, None, None),
+    }
+}
+
+/// What the elements of an array stand for.
+fn numbers(spec: &Spec) -> Image {
+    let (missing, scale, offset) = packing(spec);
+    let number = |element: &[u8]| {
+        let mut bits = [0; 8];
+        bits[..element.len()].copy_from_slice(element);
+        let bits = u64::from_le_bytes(bits);
+        let number = match spec.dtype {
+            Dtype::I32 => f64::from(bits as i32),
+            Dtype::F32 => f64::from(f32::from_bits(bits as u32)),
+            _ => bits as f64,
+        };
+        let number = number * scale.unwrap_or(1.0) + offset.unwrap_or(-0.0);
+        if missing == Some(bits) { f64::NAN } else { number }.to_le_bytes()
+    };
+    let image = image(spec);
+    if (missing, scale, offset) == (None, None, None) {
+        return image;
+    }
+    let elements = image.pixels.chunks_exact(spec.dtype.bytes() as usize);
+    let pixels: Vec<u8> = elements.flat_map(number).collect();
+    let fill = number(&image.fill).to_vec();
+    Image::new(Dtype::F64, image.shape, Arc::new(pixels), fill)
 }
 
 fn encoded(spec: &Spec, chunk: &[u64]) -> Vec<u8> {
@@ -424,8 +465,14 @@ fn metadata(spec: &Spec) -> String {
         Dtype::U8 => (FILL as u8).to_string(),
         _ => FILL.to_string(),
     };
+    let (missing, scale, offset) = packing(spec);
+    let missing = missing.map(|bits| format!(r#""_FillValue":{bits}"#));
+    let scale = scale.map(|scale| format!(r#""scale_factor":{scale:?}"#));
+    let offset = offset.map(|offset| format!(r#""add_offset":{offset:?}"#));
+    let attributes: Vec<_> = [missing, scale, offset].into_iter().flatten().collect();
+    let attributes = attributes.join(",");
     format!(
-        r#"{{"zarr_format":3,"node_type":"array","shape":{:?},"data_type":"{}","fill_value":{fill},
+        r#"{{"zarr_format":3,"node_type":"array","attributes":{{{attributes}}},"shape":{:?},"data_type":"{}","fill_value":{fill},
 "chunk_grid":{{"name":"regular","configuration":{{"chunk_shape":{:?}}}}},
 "chunk_key_encoding":{{"name":"default","configuration":{{"separator":"/"}}}},
 "codecs":[{chain}]}}"#,

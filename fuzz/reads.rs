@@ -6,7 +6,8 @@
 
 use super::box_model::{BoxModel, FieldModel, Lists, row_major, scattered};
 use super::choices::Choices;
-use super::oracle::{Image, Pad};
+use super::memory_store::Array;
+use super::oracle::Pad;
 use std::ptr::null;
 use wavetrain::abi::{Error, SampleBox};
 use wavetrain::base::limits::RANK_MAX;
@@ -37,11 +38,13 @@ impl Read {
     pub fn choose(
         choices: &mut Choices<'_>,
         fields: &[FieldModel],
-        image: &Image,
+        array: &Array,
         indices_max: u32,
     ) -> Read {
         let number = choices.below(fields.len() as u64) as usize;
         let mut field = fields[number].clone();
+        let (view, is_seen) = (field.view(array), field.view(array).is_some());
+        let image = view.unwrap_or(&array.image);
         let pads_other = field.dtype == Dtype::Raw && field.bytes != image.dtype.bytes();
         let pads_unknown = pads_other && field.pads_value;
         if pads_other {
@@ -63,7 +66,7 @@ impl Read {
             step.push(choices.one_of(&[length, length, -length]));
         }
         let (axes, at) = (vec![0; begin.len()], [0; RANK_MAX]);
-        let (image, fed, is_hostile) = (image.clone(), None, false);
+        let (image, fed, is_hostile) = (image.clone(), None, !is_seen);
         let (map, lists) = (None, Lists::default());
         let mut model =
             BoxModel { field: 0, begin, end, step, axes, at, image, fed, map, lists, is_hostile };

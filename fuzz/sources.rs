@@ -14,7 +14,7 @@ use super::oracle::Image;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use wavetrain::abi::{FILE_ABSENT, FILE_FAILED, SourceHook, SourceInfo};
 use wavetrain::records::Dtype;
 
@@ -131,6 +131,12 @@ fn data(spec: &Spec, (first, limit): (u64, u64), is_fortran: bool) -> Vec<u8> {
     elements.collect()
 }
 
+/// An array of complex numbers, which no field takes.
+fn complex(shape: &[u64]) -> Image {
+    let bytes = 8 * shape.iter().product::<u64>() as usize;
+    Image::new(Dtype::C64, shape.to_vec(), Arc::new(vec![0; bytes]), vec![0; 8])
+}
+
 /// An array whose every element is there; of a flat file the missing ones would be 0.
 fn flat(uri: &'static str, home: &'static str, spec: &Spec) -> Array {
     let zeros = vec![0; spec.dtype.bytes() as usize];
@@ -147,6 +153,8 @@ fn flat(uri: &'static str, home: &'static str, spec: &Spec) -> Array {
         has_missing: false,
         is_checked: false,
         chunk_bytes: 1,
+        chunk_elements: 0,
+        numbers: None,
     }
 }
 
@@ -173,6 +181,8 @@ pub fn write(files: &mut BTreeMap<String, Vec<u8>>) -> Vec<Array> {
             has_missing: spec.missing > 0,
             is_checked: false,
             chunk_bytes: (elements * u64::from(spec.dtype.bytes())).max(1),
+            chunk_elements: 0,
+            numbers: None,
         });
     }
     arrays.extend(write_folders());
@@ -271,7 +281,8 @@ fn write_folders() -> Vec<Array> {
     };
     vec![
         array("five/s_*.npy", &FLAT, 5),
-        array("five", &FLAT, 5),
+        // Only a look at the folder tells that it has no attributes: no field takes its numbers.
+        Array { numbers: Some(complex(FLAT.shape)), ..array("five", &FLAT, 5) },
         array("many/*.npy", &many, 11),
         array("one.npy", &FLAT, 0),
     ]

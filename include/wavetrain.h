@@ -55,8 +55,9 @@
  * After all that, #cf=1 at the end of the uri of a zarr array decodes its elements by attributes of
  * the CF conventions, as xarray does. Elements that are missing (_FillValue, missing_value), or
  * outside of valid_range, are NaN; others are x * scale_factor + add_offset in f64. The array is
- * one of F64. Attributes that contradict each other, or do not fit the type, are refused by name.
- * A field or a config with cf = 1 adds the ending to the uris of its boxes.
+ * one of F64, or stays as it is without such attributes. Attributes that contradict each other, or
+ * do not fit the type, are refused by name. A field or a config with cf = 1 adds the ending to the
+ * uris of its boxes.
  *
  * Filters and checksums of numcodecs in zarr arrays are undone on the CPU, on whole chunks:
  * shuffle, delta, fixedscaleoffset, astype, packbits, crc32, adler32, fletcher32, crc32c at either

@@ -329,8 +329,8 @@ impl Session<'_> {
     }
 
     /// Whether a loader of that config refuses an array.
-    fn is_refused(array: &Array, config: &Config) -> bool {
-        array.chunk_bytes > config.max_chunk_uncompressed_bytes
+    fn is_refused(array: &Array, chunk_bytes: u64, config: &Config) -> bool {
+        chunk_bytes > config.max_chunk_uncompressed_bytes
             || array.parts > config.max_npy_files
             || array.place == Place::Host && config.source.describe.is_none()
     }
@@ -921,12 +921,15 @@ impl Session<'_> {
     ) {
         let array = self.array(config);
         let most = config.max_indices_per_sample;
-        let mut read = Read::choose(&mut self.choices, fields, &array.image, most);
+        let mut read = Read::choose(&mut self.choices, fields, array, most);
         let painted = paint(std::slice::from_ref(&read.field), std::slice::from_ref(&read.model));
         assert!(read.is_hostile || painted != Err(Fault::Box));
         let want = match read.pads_unknown || painted == Err(Fault::Box) {
             true => Want::Anything,
-            false => self.want_of_boxes(config, &[Some(array)], painted),
+            false => {
+                let chunk_bytes = read.field.chunk_bytes(array, config);
+                self.want_of_boxes(config, &[Some((array, chunk_bytes))], painted)
+            }
         };
         let mut error = error();
         let code = read.call(handle, array.uri.as_bytes(), timeout, &mut error);
@@ -1416,7 +1419,7 @@ impl Session<'_> {
         let box_bytes = self.choices.one_of(&[known, known, known + 8, OLD_BOX_BYTES]);
         let takes_fed = config.max_boxes_per_sample > 0 || !fields[0].name.is_empty();
         let (mut models, mut uris) = (Vec::new(), Vec::<Vec<u8>>::new());
-        let mut arrays: Vec<Option<&Array>> = Vec::new();
+        let mut arrays: Vec<Option<(&Array, u64)>> = Vec::new();
         for _ in 0..1 + self.choices.below(6.min(most as u64 + 1)) {
             let array = self.array(&config);
             let choices = &mut self.choices;
@@ -1432,6 +1435,9 @@ impl Session<'_> {
             } else if is_array && config.max_indices_per_sample > 0 && choices.rarely(2) {
                 model.choose_lists(choices, &fields);
             }
+            if is_array {
+                model.look_at(array, &fields);
+            }
             // Boxes that meet are refused, which is worth a try but now and then.
             let met = models.len();
             models.push(model);
@@ -1439,7 +1445,9 @@ impl Session<'_> {
                 models.pop();
                 continue;
             }
-            arrays.push(is_array.then_some(array));
+            let field = models.last().and_then(|model| fields.get(model.field as usize));
+            let chunk_bytes = field.map_or(0, |field| field.chunk_bytes(array, &config));
+            arrays.push(is_array.then_some((array, chunk_bytes)));
             uris.push(if is_array { array.uri.as_bytes().to_vec() } else { Vec::new() });
         }
         let choices = &mut self.choices;
@@ -1485,16 +1493,18 @@ impl Session<'_> {
     fn want_of_boxes(
         &self,
         config: &Config,
-        arrays: &[Option<&Array>],
+        arrays: &[Option<(&Array, u64)>],
         painted: Result<Vec<Painted>, Fault>,
     ) -> Want {
-        let arrays = || arrays.iter().flatten().copied();
+        let is_refused =
+            |(array, chunk_bytes): &(&Array, u64)| Session::is_refused(array, *chunk_bytes, config);
+        let has_refused = arrays.iter().flatten().any(is_refused);
+        let arrays = || arrays.iter().flatten().map(|(array, _)| *array);
         let is_damaged = |array: &Array| self.server.touches(array) && !self.server.spares(array);
         if arrays().any(is_damaged) {
             return Want::Anything;
         }
-        let is_refused = |array: &Array| Session::is_refused(array, config);
-        let Some(painted) = painted.ok().filter(|_| !arrays().any(is_refused)) else {
+        let Some(painted) = painted.ok().filter(|_| !has_refused) else {
             return Want::Failure;
         };
         let is_strict = config.max_shards_per_sample > 0
@@ -1549,7 +1559,7 @@ impl Session<'_> {
         if self.server.touches(array) && !self.server.spares(array) {
             return Want::Anything;
         }
-        if !is_sound || Session::is_refused(array, config) {
+        if !is_sound || Session::is_refused(array, array.chunk_bytes, config) {
             return Want::Failure;
         }
         let is_strict = config.max_shards_per_sample > 0

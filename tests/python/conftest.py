@@ -7,12 +7,26 @@ $SIMULATED_DRIVER names the driver of tests/cuda_sim; without it facts about dev
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
 from cubes import Cube, config, write_cube
 
 import wavetrain
+from wavetrain._pipeline import Loader
+from wavetrain._reader import close_readers
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_open():
+    """A loader that a test leaves open takes one of 64 places and refuses forks to later tests."""
+    before = set(Loader.alive)
+    yield
+    close_readers()
+    if Loader.alive - Loader.waiting - before:
+        gc.collect()
+    assert not Loader.alive - Loader.waiting - before, "this test left a loader open"
 
 
 @pytest.fixture(scope="session")

@@ -270,15 +270,8 @@ def of_child(cube, queue):
     queue.put((os.getpid(), bool((one.read(cube) == Cube.data).all()), one is wavetrain.reader()))
 
 
-@pytest.fixture
-def of_process():
-    """wavetrain.reader, whose loaders end with the test: later tests count the process's."""
-    yield wavetrain.reader
-    _reader.close_readers()
-
-
-def test_there_is_one_of_each_process(cube, of_process):
-    one = of_process()
+def test_there_is_one_of_each_process(cube):
+    one = wavetrain.reader()
     assert one is wavetrain.reader() and one is not wavetrain.reader(n_readers=2)
     assert (one.read(cube) == Cube.data).all()
     context = multiprocessing.get_context("fork")
