@@ -103,7 +103,7 @@ struct writers {
         std::uint64_t written;
         const int sock = socks[number % writer_count];
         ssize_t got;
-        do /* a writer that dies with unread requests resets; what it sent before can still be had */
+        do /* a writer that dies with unread requests resets: what it sent before is read next */
             got = recv(sock, &written, sizeof written, 0);
         while (got < 0 && (errno == ECONNRESET || errno == EINTR));
         if (got != sizeof written || written != number)
