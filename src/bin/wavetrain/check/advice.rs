@@ -19,18 +19,38 @@ const MANY_FILES: f64 = 64.0;
 /// Codecs that see a changed byte.
 const CHECKSUMS: [&str; 7] = ["crc32c", "crc32", "adler32", "fletcher32", "gzip", "zlib", "bz2"];
 
+/// Codecs whose data may have a checksum of its own, which is verified.
+const OPTIONAL: [(&str, &str); 2] = [("zstd", "frames of zstd"), ("lzma", ".xz streams of lzma")];
+
 /// The checksum of chunks that metadata names.
 pub fn checksum(info: &ArrayInfo) -> Option<&'static str> {
-    checksum_of(&report::name_text(&info.codecs))
+    checksum_of(&report::name_text(&info.codecs), CHECKSUMS)
 }
 
-/// The same in a text of codecs: "sharding_indexed[bytes(little) zstd](index at end, crc32c)" has
+/// The checksum of chunks in words.
+pub fn checksum_text(info: &ArrayInfo) -> String {
+    checksum_text_of(&report::name_text(&info.codecs))
+}
+
+/// The same of a text of codecs.
+fn checksum_text_of(codecs: &str) -> String {
+    if let Some(name) = checksum_of(codecs, CHECKSUMS) {
+        return name.into();
+    }
+    let unseen = "a changed byte that still decodes is not seen";
+    match OPTIONAL.into_iter().find(|(name, _)| checksum_of(codecs, [*name]).is_some()) {
+        Some((_, data)) => format!("that of {data}, if they have one; without it {unseen}"),
+        None => format!("none that metadata names: {unseen}"),
+    }
+}
+
+/// The first of `names` in a text of codecs: "sharding_indexed[bytes(little) zstd](index at end, crc32c)" has
 /// none, as the one in parentheses is that of the index.
-fn checksum_of(codecs: &str) -> Option<&'static str> {
+fn checksum_of<const N: usize>(codecs: &str, names: [&'static str; N]) -> Option<&'static str> {
     let outside = codecs.split('(').map(|text| text.rsplit(')').next().unwrap_or(text));
     let words = outside.flat_map(|text| text.split([' ', '[', ']']));
     let words: Vec<&str> = words.collect();
-    CHECKSUMS.into_iter().find(|name| words.contains(name))
+    names.into_iter().find(|name| words.contains(name))
 }
 
 /// The cost of a random box, and better chunks if they cost much less. Err: the extents do not fit.
@@ -115,7 +135,23 @@ mod tests {
             ("shuffle(4) fletcher32 order C", Some("fletcher32")),
             ("", None),
         ] {
-            assert_eq!(checksum_of(codecs), found, "{codecs}");
+            assert_eq!(checksum_of(codecs, CHECKSUMS), found, "{codecs}");
+        }
+    }
+
+    #[test]
+    fn data_that_may_have_a_checksum_is_not_called_unchecked() {
+        let zstd = "that of frames of zstd, if they have one; without it a changed byte";
+        for (codecs, text) in [
+            ("bytes(little) zstd", zstd),
+            ("sharding_indexed[bytes(little) zstd](index at end, crc32c)", zstd),
+            ("bytes(little) lzma", "that of .xz streams of lzma, if they have one; without it"),
+            ("bytes(little) zstd crc32c", "crc32c"),
+            ("bytes(little) lz4", "none that metadata names: a changed byte"),
+            ("bytes(little)", "none that metadata names: a changed byte"),
+        ] {
+            let found = checksum_text_of(codecs);
+            assert!(found.starts_with(text), "{codecs}: {found}");
         }
     }
 }

@@ -320,8 +320,7 @@ fn text(uri: &str, info: &ArrayInfo, findings: &Findings) -> String {
     let rate = report::bytes_long((*bytes as f64 / seconds.max(1e-9)) as u64);
     let took = report::seconds_long(*seconds);
     row("decoded", &format!("{} in {took}, {rate}/s", report::bytes_long(*bytes)));
-    let none = "none that metadata names: a changed byte that still decodes is not seen";
-    row("checksum", advice::checksum(info).unwrap_or(none));
+    row("checksum", &advice::checksum_text(info));
     for (extent, status, reason) in listed {
         let name = if *status == Status::NotFound { "missing" } else { "bad" };
         // How it is missing need not be said of each.
