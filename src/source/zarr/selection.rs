@@ -50,10 +50,12 @@ impl<'a> Selection<'a> {
             _ => None,
         };
         found.ok_or_else(|| {
-            let is_first = text.starts_with("first");
+            let way = match text {
+                _ if text.starts_with("first") => "write NAME_*.npy#first=1",
+                _ if text.starts_with("cf") => "write #cf=1, as the last part of the uri",
+                _ => "write #level=2 or #scale=0.5,0.5,0.5",
+            };
             let (shown, text) = (Tail(uri, SHOWN_BYTES), Tail(text, 60));
-            let level = "write #level=2 or #scale=0.5,0.5,0.5";
-            let way = if is_first { "write NAME_*.npy#first=1" } else { level };
             fail!(why, Invalid, "{shown}: '#{text}' is not understood: {way}")
         })
     }
@@ -137,7 +139,7 @@ impl<'a> LevelFinder<'a> {
             return Err(fail!(why, Unsupported, "{shown}: {fault}"));
         }
         if let Some((level, part)) = self.refused {
-            let way = "write #level=2";
+            let way = "name a level, as in #level=0";
             return Err(fail!(
                 why,
                 Unsupported,
@@ -171,7 +173,7 @@ fn volume_ratio(lengths: &[f64], others: &[f64]) -> f64 {
 /// many as `count`.
 fn scales_of(level: &Level<'_>, count: usize) -> Result<ArrayVec<f64, RANK_MAX>, &'static str> {
     if !level.transform.is_given {
-        return Err("its levels say no scale: write #level=2");
+        return Err("its levels say no scale: name a level, as in #level=0");
     }
     let scales = level.transform.scale.iter().map(|scale| scale.abs());
     let axes = level.axes.iter().zip(scales);
@@ -270,7 +272,14 @@ mod tests {
             (&sound, "level=+1", Status::Invalid, "is not understood"),
             (&sound, "level", Status::Invalid, "write #level=2 or"),
             (&sound, "first=x", Status::Invalid, "not understood: write NAME_*.npy#first=1"),
-            (&bare, "scale=1,1", Status::Unsupported, "say no scale: write #level=2"),
+            (
+                &sound,
+                "cf=1",
+                Status::Invalid,
+                "'#cf=1' is not understood: write #cf=1, as the last",
+            ),
+            (&sound, "cf=true", Status::Invalid, "write #cf=1, as the last part of the uri"),
+            (&bare, "scale=1,1", Status::Unsupported, "say no scale: name a level, as in #level=0"),
             (&several, "level=0", Status::Unsupported, "several images"),
         ] {
             let refused = select(document, text).expect_err(text);
@@ -282,7 +291,10 @@ mod tests {
         assert_eq!(select(&across, "level=0"), Ok("s0".to_string()));
         let (status, text) = select(&across, "scale=1,1").unwrap_err();
         assert_eq!(status, Status::Unsupported);
-        assert!(text.contains("level 0 has no scale along its axes (mapAxis): write #"), "{text}");
+        assert!(
+            text.contains("level 0 has no scale along its axes (mapAxis): name a level"),
+            "{text}"
+        );
         let group = r#"{"zarr_format":3,"node_type":"group"}"#;
         assert_eq!(select(group, "level=0").unwrap_err().0, Status::NotFound);
     }
