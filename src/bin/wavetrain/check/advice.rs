@@ -44,8 +44,8 @@ fn checksum_text_of(codecs: &str) -> String {
     }
 }
 
-/// The first of `names` in a text of codecs: "sharding_indexed[bytes(little) zstd](index at end, crc32c)" has
-/// none, as the one in parentheses is that of the index.
+/// The first of `names` in a text of codecs. The name in the second parentheses of
+/// "sharding_indexed[bytes(little) zstd](index at end, crc32c)" is that of the index: not found.
 fn checksum_of<const N: usize>(codecs: &str, names: [&'static str; N]) -> Option<&'static str> {
     let outside = codecs.split('(').map(|text| text.rsplit(')').next().unwrap_or(text));
     let words = outside.flat_map(|text| text.split([' ', '[', ']']));
