@@ -7,8 +7,9 @@ A server of its own process waits so long before each answer. A row is one reade
 process: requests and bytes that the server saw, wall and CPU seconds of the reader. Readers take
 turns, and the best of REPEATS counts; READERS of the environment chooses some. Cases: the first box
 of a cold shard; 64 random boxes of 32^3 in shards; the same of chunks that are files; all of the
-shards by boxes of 64^3 in order; 256 small arrays, one box each. The reader fsspec is wavetrain by
-`wavetrain.fsspec`, whose bytes go through Python.
+shards by boxes of 64^3 in order; 256 small arrays, one box each. wavetrain has 64 boxes in flight,
+in 8 batches, and the others all. The reader fsspec is wavetrain by `wavetrain.fsspec`, whose bytes
+go through Python.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def by_wavetrain(
 
     edge = asked[0][1][0].stop - asked[0][1][0].start
     config = wavetrain.Config(
-        samples_per_batch=1, sample_shape=(edge,) * 3, n_io_threads=32, metadata_io_concurrency=32,
+        samples_per_batch=min(len(asked), 8), sample_shape=(edge,) * 3, n_io_threads=64,
         n_batch_slots=8, dtype="u16", backend="host", lookahead_samples=64,
     )  # fmt: skip
     total = 0

@@ -1093,8 +1093,9 @@ typedef struct wavetrain_array_view {
 /* The source of open's memory: host_block if it is not NULL, else alloc, else the system. With
  * thread_mode = OWN the guards below the stacks are inaccessible parts of it from open to close,
  * and readable and writable afterwards. A guard is a page below each stack, or 128 KiB if hooks are
- * called on it. Guards count in the memory budget, but no page of them is touched. There are no
- * guards if the system refuses them, as it does in your huge pages; a WARN reports it. */
+ * called on it. Guards count in the memory budget, but no page of them is touched, except for huge
+ * pages of the system. There are no guards if the system refuses them, as it does in your huge
+ * pages; a WARN reports it. */
 typedef struct wavetrain_memory_hook {
     size_t struct_size;
     void *user;

@@ -179,6 +179,9 @@ fn check(asked: &Asked, levels: &[Seen], found: Result<String, Status>, why: &Wh
     let Some(lists) = lists.collect::<Option<Vec<&[f64]>>>() else {
         return refusal(Status::Unsupported, "");
     };
+    if lists.iter().any(|list| list.contains(&0.0)) {
+        return refusal(Status::Unsupported, "has a scale of 0");
+    }
     let is_fine = |list: &[f64]| {
         list.iter().zip(wanted).all(|(length, most)| *length <= most * (1.0 + ROUNDING))
     };
@@ -190,7 +193,7 @@ fn check(asked: &Asked, levels: &[Seen], found: Result<String, Status>, why: &Wh
     let is_it = |level: &usize| levels[*level].path == path;
     assert!(fine.iter().any(is_it), "{path} is none of {fine:?}");
     // Ratios of other lengths are no numbers.
-    let is_length = |length: &f64| *length == 0.0 || (1e-60..1e60).contains(length);
+    let is_length = |length: &f64| (1e-60..1e60).contains(length);
     if !fine.iter().all(|level| lists[*level].iter().all(is_length)) {
         return;
     }

@@ -83,6 +83,11 @@ class ArrayInfo:
     file_ends: tuple[int, ...] = ()  # of numbered .npy files: where each ends along axis 0
     is_rectilinear: bool = False  # files have different extents: file_shape is the largest
 
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element; 0 of a group."""
+        return len(self.fill)
+
 
 @told({**READ, "store": "give files"})
 def array_info(uri: Any, *, files: Any = None) -> ArrayInfo:

@@ -230,8 +230,7 @@ class Reader(Owned):
             if info.dtype is None:
                 inside = ", ".join(entry.path for entry in info.entries) or "nothing that is known"
                 raise NotFound(f"read: {uri} is a group, of {inside}: name an array")
-            itemsize = info.chunk_bytes // math.prod(info.chunk_shape)
-            known = self._known[uri] = Known(info.dtype, itemsize, info.shape)
+            known = self._known[uri] = Known(info.dtype, info.itemsize, info.shape)
         return known
 
     def _has_changed(self, uri: str, known: Known) -> bool:

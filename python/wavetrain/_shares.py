@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from wavetrain import _border
 from wavetrain._border import U32_MAX, short
-from wavetrain._config import Dtype
 from wavetrain._errors import NotFound
 from wavetrain._info import ArrayInfo, array_info
 from wavetrain._sample import Box, Sample, is_stored
@@ -95,18 +94,12 @@ def described(uri: Any, files: Any) -> ArrayInfo:
     return info
 
 
-def element_bytes(info: ArrayInfo) -> int:
-    if info.dtype in (None, Dtype.RAW):
-        return info.chunk_bytes // math.prod(info.chunk_shape)
-    return len(info.fill)
-
-
 def rows_of(uri: Any, files: Any) -> tuple[Sequence[int], list[int] | None, list[Any]]:
     """The bytes before each row of an array and before its end, and where its files end."""
     info = described(uri, files)
     if not info.shape:
         raise ValueError(f"shares: {info.uri} has no axis whose rows could be shared")
-    rows, row_bytes = info.shape[0], math.prod(info.shape[1:]) * element_bytes(info)
+    rows, row_bytes = info.shape[0], math.prod(info.shape[1:]) * info.itemsize
     ends = [end for end in dict.fromkeys(info.file_ends) if end]  # of files that have rows
     if not ends and not info.is_rectilinear:
         ends = [*range(info.file_shape[0], rows, info.file_shape[0]), rows]
@@ -128,7 +121,7 @@ def samples_of(dataset: Any, files: Any) -> tuple[Sequence[int], list[int], list
         weight = 0
         for box in boxes:
             if box.uri not in known:
-                known[box.uri] = element_bytes(described(box.uri, files))
+                known[box.uri] = described(box.uri, files).itemsize
             weight += math.prod(extents_of(box)) * known[box.uri]
         name = [(str(box.uri), box.aabb, extents_of(box)) for box in boxes]
         if names and [uri for uri, *_ in names[-1]] != [uri for uri, *_ in name]:

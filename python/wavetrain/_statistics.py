@@ -139,7 +139,6 @@ def count_of(axis: int | None, ends: Ends) -> int:
 def cells_of(info: ArrayInfo, ends: Ends) -> Iterator[Ends]:
     """The box in parts of whole chunks, so that each chunk is decoded once."""
     shape = [end - begin for begin, end in ends]
-    itemsize = info.chunk_bytes // max(1, math.prod(info.chunk_shape))
     # "bytes(little)", "sharding_indexed[bytes](index at end, crc32c)", of v2 "order C".
     inner = info.codecs.rpartition("[")[2].partition("]")[0]
     is_plain = "transpose" not in info.codecs and (inner == "order C" or " " not in inner)
@@ -147,7 +146,7 @@ def cells_of(info: ArrayInfo, ends: Ends) -> Iterator[Ends]:
     is_cut = is_plain and info.chunk_bytes > CELL_BYTES
     edges = [1 if is_cut else max(1, edge) for edge in info.chunk_shape]
     for axis in reversed(range(len(shape))):
-        room = CELL_BYTES // max(1, itemsize * math.prod(map(min, edges, shape)))
+        room = CELL_BYTES // max(1, info.itemsize * math.prod(map(min, edges, shape)))
         every = -(-ends[axis][1] // edges[axis])
         edges[axis] *= max(1, min(room, every))
         if room < every:

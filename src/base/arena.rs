@@ -200,8 +200,8 @@ impl Carver {
     }
 
     /// Pieces of `sizes` bytes, whole pages, from a page on, below each of them a guard. `close`
-    /// gets the address of each guard before any byte is touched: a page that is touched may be a
-    /// huge one, of the guard next to it too. Empty while counting.
+    /// gets the address of each guard after all bytes were touched: guards cut the block into parts
+    /// that are too small for huge pages. Empty while counting.
     pub fn guarded(
         &mut self,
         item: Item,
@@ -215,17 +215,17 @@ impl Carver {
         };
         let mut at = 0;
         for size in sizes.clone() {
-            // SAFETY: the guard is of the bytes that were just taken.
-            close(unsafe { start.add(index(at)) });
-            at += guard_bytes + size;
-        }
-        at = 0;
-        for size in sizes {
             for page in (guard_bytes..guard_bytes + size).step_by(MEMORY_PAGE_BYTES as usize) {
                 // SAFETY: these bytes were taken and are above a guard. Volatile, because they are
                 // written for the effect on the page.
                 unsafe { start.as_ptr().add(index(at + page)).write_volatile(0) };
             }
+            at += guard_bytes + size;
+        }
+        at = 0;
+        for size in sizes {
+            // SAFETY: the guard is of the bytes that were just taken.
+            close(unsafe { start.add(index(at)) });
             at += guard_bytes + size;
         }
         Region { start, bytes }

@@ -260,7 +260,7 @@ fn open_with(
     numa.bind(os, &block);
     (values.host_bytes, values.handle) = (bytes, handle);
     let mut carver = block.carver();
-    // First, because a page that is touched next to a guard may be a huge one, of the guard too.
+    // First, so that guards lie side by side with nothing else in a huge page.
     let stacks = Stacks::carve(&mut carver, os, settings);
     let taken = Taken { block, stacks, windows };
     let scratch = carve_scratch(&mut carver, &geometry);

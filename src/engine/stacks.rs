@@ -4,8 +4,8 @@
 //! first, that of a device last. Invariant: a thread that runs out of its stack, or a hook of the
 //! host that it calls, meets a guard and not the stack of another thread.
 //!
-//! A guard is a part of the block that open makes inaccessible (`Os::guard`) before the stack above
-//! it is touched: its pages are address space, and no memory.
+//! A guard is a part of the block that open makes inaccessible (`Os::guard`) after all stacks were
+//! touched: so huge pages serve them, and a large page of a stack has its guard's bytes, too.
 
 use crate::base::arena::{Carver, Region};
 use crate::base::bill::Item;

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import math
 import os
 import threading
 from typing import Any
@@ -77,7 +76,7 @@ def dtype_of(info: ArrayInfo) -> Any:
     """The type that a reader returns, of numpy."""
     numpy: Any = importlib.import_module("numpy")
     if info.dtype is None or info.dtype is Dtype.RAW:
-        return numpy.dtype(f"V{info.chunk_bytes // math.prod(info.chunk_shape)}")
+        return numpy.dtype(f"V{info.itemsize}")
     return numpy.dtype(info.dtype.dtype)
 
 

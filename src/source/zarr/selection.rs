@@ -160,7 +160,7 @@ impl<'a> LevelFinder<'a> {
 }
 
 /// How many times as large as another voxel one is. It compares ratios, because a volume of small
-/// lengths along many axes may be no number but 0; NaN if each is flat along an axis of its own.
+/// lengths along many axes may be no number but 0.
 fn volume_ratio(lengths: &[f64], others: &[f64]) -> f64 {
     let ratio = |(length, other): (&f64, &f64)| match length == other {
         true => 1.0,
@@ -179,11 +179,15 @@ fn scales_of(level: &Level<'_>, count: usize) -> Result<ArrayVec<f64, RANK_MAX>,
     let axes = level.axes.iter().zip(scales);
     let is_space = |kind: &str| kind.chars().eq("space".chars());
     let spaces = axes.clone().filter(|(axis, _)| is_space(axis.kind.to_text::<16>().as_str()));
-    match count {
-        _ if count == level.axes.len() => Ok(axes.map(|(_, scale)| scale).collect()),
-        _ if count == spaces.clone().count() => Ok(spaces.map(|(_, scale)| scale).collect()),
-        _ => Err("#scale= needs a number for each axis of space, or for each axis"),
+    let lengths: ArrayVec<f64, RANK_MAX> = match count {
+        _ if count == level.axes.len() => axes.map(|(_, scale)| scale).collect(),
+        _ if count == spaces.clone().count() => spaces.map(|(_, scale)| scale).collect(),
+        _ => return Err("#scale= needs a number for each axis of space, or for each axis"),
+    };
+    if lengths.contains(&0.0) {
+        return Err("one of its levels has a scale of 0: name a level, as in #level=0");
     }
+    Ok(lengths)
 }
 
 #[cfg(test)]
@@ -259,6 +263,7 @@ mod tests {
     #[test]
     fn what_is_not_there_or_not_said_is_refused() {
         let (sound, bare) = (image(&["0.25,0.25", "0.5,0.5"], 1), image(&["", ""], 1));
+        let flat = image(&["1,1", "0,4"], 1);
         let several = image(&["1,1"], 2);
         for (document, text, status, reason) in [
             (&sound, "level=2", Status::NotFound, "has no level 2, there are 2"),
@@ -271,6 +276,7 @@ mod tests {
             (&sound, "level=-1", Status::Invalid, "is not understood"),
             (&sound, "level=+1", Status::Invalid, "is not understood"),
             (&sound, "level", Status::Invalid, "write #level=2 or"),
+            (&flat, "scale=1,1", Status::Unsupported, "has a scale of 0: name a level, as in"),
             (&sound, "first=x", Status::Invalid, "not understood: write NAME_*.npy#first=1"),
             (
                 &sound,
