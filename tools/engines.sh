@@ -8,8 +8,8 @@
 # 3 GB, for the next time; without it a new one is made, and removed.
 #
 # ENGINES names the packages, so that ENGINES="dask[array,distributed]" tries one alone. Legate is
-# not among them: its wheel needs a driver of CUDA. A machine that has one installs it with
-# ENGINES="legate nvidia-cupynumeric".
+# another 3 GB: ENGINES="legate nvidia-cupynumeric nvidia-cuda-runtime" runs legate_real.py on it, on
+# CPUs. Its wheel links the driver of CUDA, so a machine without one gets no_cuda.c in its place.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -38,4 +38,21 @@ fi
 cd "$work"
 export WAVETRAIN_LIBRARY PYTHONPATH="$root/python" PATH="$folder/bin:$PATH"
 
+has_legate=false
+case " $engines " in *" legate "*) has_legate=true ;; esac
+if $has_legate; then
+    "$folder/bin/python" -c 'import ctypes; ctypes.CDLL("libcuda.so.1")' 2>/dev/null || {
+        mkdir "$work/no_cuda"
+        cc -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$work/no_cuda/libcuda.so.1" \
+            "$root/tools/no_cuda.c"
+    }
+    packages=$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    path=$work/no_cuda:$packages/nvidia/cu13/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export LD_LIBRARY_PATH="$path" LEGATE_CONFIG='--cpus 2 --gpus 0 --sysmem 1000'
+fi
+
 "$folder/bin/python" -X dev -m pytest -q -rs -p no:cacheprovider "$root"/tests/python/test_engines*.py
+if $has_legate; then
+    mkdir "$work/arrays"
+    "$folder/bin/python" "$root/tests/python/legate_real.py" "$work/arrays"
+fi

@@ -174,14 +174,21 @@ class Reader(Owned):
         while True:
             made, known = self._box(uri, name, walks, field)
             number = self._fields.number(made.field)
-            dtype = known.dtype if known else self._fields.dtypes[number]
-            itemsize = known.itemsize if known else BYTES[dtype]
+            own = known if self._fields.dtypes[0] is Dtype.RAW else None
+            dtype = own.dtype if own else self._fields.dtypes[number]
+            itemsize = own.itemsize if own else BYTES[dtype]
             places = tuple([made.places(axis) for axis in range(len(made.aabb))])
             result = empty(places, dtype, itemsize) if out is None else out
             to = target_of(result)
-            check_type(to, dtype, itemsize)
             try:
-                self._read(made, number, to, strides_of(to, places))
+                check_type(to, dtype, itemsize)
+                strides = strides_of(to, places)
+            except (TypeError, ValueError):
+                if known is None or not self._is_another(name, known):
+                    raise
+                continue
+            try:
+                self._read(made, number, to, strides)
             except InvalidArgument:  # the places of elements of another size, or another extent
                 if known is None or not self._has_changed(name, known):
                     raise
@@ -218,7 +225,7 @@ class Reader(Owned):
         known = self._ask(name) if is_own or is_open(walks) else None
         if known is not None:
             walks = closed(walks, known.shape)
-        return Box(uri, walks, field), known if is_own else None
+        return Box(uri, walks, field), known
 
     def _ask(self, uri: str) -> Known:
         """The description of an array, which is asked once."""
@@ -240,9 +247,12 @@ class Reader(Owned):
         if view.files_changed == self._changes:
             return False
         self._changes = view.files_changed
+        return self._is_another(uri, known)
+
+    def _is_another(self, uri: str, known: Known) -> bool:
+        """The same of the array as it is now."""
         self._known.clear()
-        now = self._ask(uri)
-        return now != known
+        return self._ask(uri) != known
 
     def _loader(self) -> Loader:
         if self._open is None:

@@ -270,6 +270,33 @@ def of_child(cube, queue):
     queue.put((os.getpid(), bool((one.read(cube) == Cube.data).all()), one is wavetrain.reader()))
 
 
+@pytest.mark.parametrize("name", ["a.zarr", "a.npy"])
+def test_an_array_that_is_written_anew_is_read_as_it_is_now(reader, tmp_path, name):
+    def write(shape, dtype):
+        data = numpy.random.default_rng(7).integers(1, 100, shape).astype(dtype)
+        if name.endswith(".npy"):
+            numpy.save(tmp_path / name, data)
+        else:
+            zarr.create_array(tmp_path / name, data=data, overwrite=True)
+        return data
+
+    own, typed = reader(), reader(dtype="f32")
+    for shape, dtype in [((4, 6), "u1"), ((4, 6), "u2"), ((9, 6), "f4"), ((2, 3), "u1")]:
+        wanted = write(shape, dtype)
+        out = numpy.zeros(shape, dtype)
+        own.read(tmp_path / name, None, out)
+        numpy.testing.assert_array_equal(out, wanted)
+        floats = numpy.zeros(shape, "f4")
+        typed.read(tmp_path / name, None, floats)
+        numpy.testing.assert_array_equal(floats, wanted)
+        made = typed.read(tmp_path / name)
+        numpy.testing.assert_array_equal(made, wanted)
+        with pytest.raises(TypeError, match="out must be an array of"):
+            own.read(tmp_path / name, None, numpy.zeros(shape, "c8"))
+        with pytest.raises(ValueError, match="out must have the shape of the box"):
+            own.read(tmp_path / name, None, numpy.zeros((5, *shape), dtype))
+
+
 def test_there_is_one_of_each_process(cube):
     one = wavetrain.reader()
     assert one is wavetrain.reader() and one is not wavetrain.reader(n_readers=2)
