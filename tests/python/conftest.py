@@ -16,6 +16,7 @@ from cubes import Cube, config, write_cube
 import wavetrain
 from wavetrain._pipeline import Loader
 from wavetrain._reader import close_readers
+from wavetrain.engines._tasks import close_kept
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +25,7 @@ def nothing_stays_open():
     before = set(Loader.alive)
     yield
     close_readers()
+    close_kept()
     if Loader.alive - Loader.waiting - before:
         gc.collect()
     assert not Loader.alive - Loader.waiting - before, "this test left a loader open"
