@@ -1,16 +1,18 @@
 """Legate's recipe on a runtime that stands in for it: tiles of any arrays, each written once.
 
-The stand-in checks what Legate does not: as many tasks as tiles, each with its own tile."""
+The stand-in checks what Legate does not: as many tasks as tiles, each with its own tile. The last
+tests are Legate's own runs, where it is installed."""
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import threading
 import types
 
 import numpy
 import pytest
-from cubes import Cube
+from cubes import Cube, run_engine
 
 import wavetrain
 import wavetrain.engines as engines
@@ -41,7 +43,7 @@ class Launch:
         self.runtime, self.body, self.shape, self.threads = runtime, body, shape, []
 
     def add_output(self, tiles):
-        self.tiles = tiles
+        self.tiles = [tiles.array] if isinstance(tiles, Store) else tiles
 
     def throws_exception(self, kind):
         self.kind = kind
@@ -66,7 +68,7 @@ class Store:
         self.data = self
 
     def partition_by_tiling(self, tile):
-        assert tile[1:] == self.array.shape[1:] and tile[0] > 0
+        assert len(tile) == self.array.ndim and tile[1:] == self.array.shape[1:] and tile[0] > 0
         return [self.array[at : at + tile[0]] for at in range(0, len(self.array), tile[0])]
 
 
@@ -102,6 +104,20 @@ def test_tiles_are_what_numpy_has(legate, cube, processors, tiles):
     assert processors == 100 or count == processors * tiles
 
 
+def test_the_store_of_releases_without_as_logical_array_is_found(legate, cube, monkeypatch):
+    class Array(numpy.ndarray):
+        @property
+        def __legate_data_interface__(self):
+            return {"version": 1, "data": {"field": Store(self.view(numpy.ndarray))}}
+
+    legate(2)
+    monkeypatch.delattr(sys.modules["legate.core"], "as_logical_array")
+    monkeypatch.setattr(
+        sys.modules["cupynumeric"], "empty", lambda shape, dtype: Array(shape, dtype)
+    )
+    numpy.testing.assert_array_equal(engines.legate.load(cube, 3), Cube.data)
+
+
 def test_numbered_files_of_uneven_rows_are_one_array(legate, tmp_path):
     parts = [numpy.arange(9 * rows).reshape(rows, 9) + rows for rows in (4, 1, 0, 13)]
     for number, part in enumerate(parts):
@@ -111,6 +127,13 @@ def test_numbered_files_of_uneven_rows_are_one_array(legate, tmp_path):
     numpy.save(tmp_path / "shard_0003.npy", numpy.zeros((0, 9), "i8"))
     legate(5)
     assert engines.legate.load(tmp_path, 2).shape == (5, 9)
+
+
+def test_an_array_of_no_axes_is_one_tile(legate, tmp_path):
+    numpy.save(tmp_path / "scalar.npy", numpy.array(7.5))
+    legate(2)
+    made = engines.legate.load(tmp_path / "scalar.npy", 3)
+    assert (made.shape, made.dtype, made[()]) == ((), "f8", 7.5)
 
 
 def test_an_exception_of_a_task_is_raised(legate, cube, monkeypatch):
@@ -124,3 +147,26 @@ def test_an_exception_of_a_task_is_raised(legate, cube, monkeypatch):
         engines.legate.load(cube)
     with pytest.raises(ValueError, match="K must be"):
         engines.legate.load(cube, 0)
+
+
+@pytest.fixture
+def by_legate(monkeypatch):
+    """Runs a program on two CPUs of Legate, and returns what it prints."""
+    if importlib.util.find_spec("legate") is None:
+        pytest.skip("there is no legate here: tools/engines.sh")
+    monkeypatch.delenv("LEGATE_CONFIG", raising=False)
+    flags = ("--cpus", "2", "--gpus", "0", "--sysmem", "1000")
+
+    return lambda *words: run_engine("legate", *flags, *words).stdout
+
+
+def test_legate_itself_loads_an_array_of_no_axes(by_legate, tmp_path):
+    numpy.save(tmp_path / "scalar.npy", numpy.array(7.5))
+    program = tmp_path / "scalar.py"
+    program.write_text(
+        "import sys\nfrom wavetrain.engines import legate\n"
+        "for tiles in (1, 3):\n"
+        "    made = legate.load(sys.argv[1], tiles)\n"
+        "    print(made.shape, made.dtype, float(made))\n"
+    )
+    assert by_legate(program, tmp_path / "scalar.npy").endswith("() float64 7.5\n" * 2)

@@ -37,7 +37,9 @@ def load(uri: Any, K: int = 1) -> Any:
     rows = stored.shape[0] if stored.shape else 1
     step = -(-rows // (tiles * max(1, runtime.get_machine().count())))
     tile = task(stored.uri, step)
-    parts = store_of(core, out).partition_by_tiling((step, *stored.shape[1:]))
+    parts = store_of(core, out)
+    if stored.shape:  # a store of no axes is not cut
+        parts = parts.partition_by_tiling((step, *stored.shape[1:]))
     # As many tasks as tiles: the runtime does not notice if these differ.
     launch = runtime.create_manual_task(tile.library, tile.task_id, (-(-rows // step),))
     launch.add_output(parts)
@@ -50,17 +52,20 @@ def load(uri: Any, K: int = 1) -> Any:
 def store_of(core: Any, array: Any) -> Any:
     """The store that an array lies in."""
     made = getattr(core, "as_logical_array", None)
-    if made is None:
-        made = importlib.import_module("legate.core.data_interface").as_logical_array
-    return made(array).data
+    if made is not None:
+        return made(array).data
+    (found,) = array.__legate_data_interface__["data"].values()  # release 25.8
+    return found.data
 
 
 def fill(number: int, target: Any, uri: str, step: int) -> None:
     """The work of a task: rows from number * step on, as many as the target has."""
     if not target.size:
         return
-    first = number * step
-    box = [(first, first + target.shape[0]), *((0, extent) for extent in target.shape[1:])]
+    box = [(0, extent) for extent in target.shape]
+    if box:
+        first = number * step
+        box[0] = (first, first + target.shape[0])
     _stored.read(uri, box, target)
 
 
