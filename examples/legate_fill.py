@@ -11,8 +11,6 @@ files and headers from then on; `wavetrain.reader()` has it, so tasks need nothi
 Prints the array's shape, the sum of its elements, and megabytes a second.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import os
@@ -50,12 +48,14 @@ def by_threads(uri: str, info: wavetrain.ArrayInfo, tiles: int) -> numpy.ndarray
 def by_legate(uri: str, info: wavetrain.ArrayInfo, tiles: int) -> Any:
     """A manual launch of one task for each tile of a partition, as Legate's loaders do it."""
     import cupynumeric
-    from legate.core import VariantCode, as_logical_array, get_legate_runtime
-    from legate.core.task import OutputStore, TaskContext, task
+    from legate.core import TaskContext, VariantCode, as_logical_array, get_legate_runtime
+    from legate.core.task import OutputStore, task
 
     runtime = get_legate_runtime()
-    step = tile_rows(info.shape[0], runtime.machine.count(), tiles)
+    step = tile_rows(info.shape[0], runtime.get_machine().count(), tiles)
 
+    # Legate looks at the annotations of a task, so they are types: this file does not import
+    # annotations from __future__, which makes texts of them.
     @task(variants=(VariantCode.CPU, VariantCode.OMP))
     def load_tile(context: TaskContext, target: OutputStore) -> None:
         fill(numpy.asarray(target), uri, context.task_index[0] * step)
@@ -65,6 +65,7 @@ def by_legate(uri: str, info: wavetrain.ArrayInfo, tiles: int) -> Any:
     count = -(-info.shape[0] // step)
     launch = runtime.create_manual_task(load_tile.library, load_tile.task_id, (count,))
     launch.add_output(parts)
+    launch.throws_exception(Exception)  # without it an exception of a task ends the process
     launch.execute()
     runtime.issue_execution_fence(block=True)
     return out

@@ -6,16 +6,20 @@ tests are Legate's own runs, where it is installed."""
 from __future__ import annotations
 
 import importlib.util
+import os
+import shutil
 import sys
 import threading
 import types
 
 import numpy
 import pytest
-from cubes import Cube, run_engine
+from cubes import ROOT, Cube, run_engine
 
 import wavetrain
 import wavetrain.engines as engines
+
+EXAMPLE = ROOT / "examples" / "legate_fill.py"
 
 
 class Runtime:
@@ -170,3 +174,27 @@ def test_legate_itself_loads_an_array_of_no_axes(by_legate, tmp_path):
         "    print(made.shape, made.dtype, float(made))\n"
     )
     assert by_legate(program, tmp_path / "scalar.npy").endswith("() float64 7.5\n" * 2)
+
+
+def test_legate_itself_runs_the_example(by_legate, tmp_path):
+    rows = [numpy.full((count, 7), count, "i2") for count in (3, 17, 0, 40)]
+    for number, part in enumerate(rows):
+        numpy.save(tmp_path / f"shard_{number:04d}.npy", part)
+    printed = by_legate(EXAMPLE, tmp_path, "--tiles", "3")
+    assert f"60x7, sum {sum(part.sum() for part in rows)}, " in printed
+
+
+def test_legate_itself_raises_the_exception_of_a_task_in_the_example(by_legate, cube, tmp_path):
+    damaged = tmp_path / "damaged.zarr"
+    shutil.copytree(cube, damaged)
+    os.truncate(next(file for file in (damaged / "c").rglob("*") if file.is_file()), 20)
+    program = tmp_path / "caught.py"
+    program.write_text(
+        "import runpy, sys, wavetrain\n"
+        "sys.argv.pop(0)\n"
+        "try:\n"
+        "    runpy.run_path(sys.argv[0], run_name='__main__')\n"
+        "except wavetrain.DecodeError as error:\n"
+        "    print('caught', error)\n"
+    )
+    assert "caught read: " in by_legate(program, EXAMPLE, damaged)
