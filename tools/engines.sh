@@ -41,13 +41,17 @@ export WAVETRAIN_LIBRARY PYTHONPATH="$root/python" PATH="$folder/bin:$PATH"
 has_legate=false
 case " $engines " in *" legate "*) has_legate=true ;; esac
 if $has_legate; then
-    "$folder/bin/python" -c 'import ctypes; ctypes.CDLL("libcuda.so.1")' 2>/dev/null || {
-        mkdir "$work/no_cuda"
-        cc -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$work/no_cuda/libcuda.so.1" \
-            "$root/tools/no_cuda.c"
-    }
     packages=$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-    path=$work/no_cuda:$packages/nvidia/cu13/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    path=$packages/nvidia/cu13/lib
+    "$folder/bin/python" -c 'import ctypes; ctypes.CDLL("libcuda.so.1")' 2>/dev/null || {
+        # The runtime of CUDA alone: Legate opens libcufile, which torch installs, if it finds it,
+        # and without a driver that call does not return.
+        path=$work/no_cuda
+        mkdir "$path"
+        ln -s "$packages"/nvidia/cu13/lib/libcudart.so* "$path"
+        cc -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$path/libcuda.so.1" "$root/tools/no_cuda.c"
+    }
+    path=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     export LD_LIBRARY_PATH="$path" LEGATE_CONFIG='--cpus 2 --gpus 0 --sysmem 1000'
 fi
 
